@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import pytest
-
 from aggregator.completeness import Completeness
+from aggregator.step import Aggregator
+from meterline.backends.rocksdb import RocksSeenStore
 from meterline.meter import Aggregation
 from meterline.ports import Unavailable
 from meterline.usage import RawEvent
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered
 
 
 async def test_open_slices_go_on_and_the_new_meter_has_all_of_them(
@@ -70,28 +70,44 @@ async def test_a_claim_by_the_newer_catalogue_waits_for_what_it_adds(
     await worker.close_all()
 
 
-async def test_a_reading_that_broke_off_goes_on_where_it_was(
-    world: World, fresh_numbers: Iterator[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    meters = Meters(0)
-    meters.add(Aggregation.SUM, next(fresh_numbers))
-    worker = world.worker(meters)
-    await world.send(numbered(0, 60))
-    await world.run(worker)
-    second = meters.add(Aggregation.COUNT, next(fresh_numbers))
-    real = world.usage.raw_events
-    broken: list[int] = []
+class Breaking:
+    """A usage store that goes away in the middle of the first reading of raw events."""
 
-    async def breaking(*asked: Any) -> AsyncIterator[list[RawEvent]]:
-        async for rows in real(*asked):
-            half = max(1, len(rows) // 2)
-            if not broken:
-                broken.append(half)
-                yield rows[:half]
+    def __init__(self, port: Any) -> None:
+        self._port = port
+        self.broke = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    async def raw_events(self, *asked: Any) -> AsyncIterator[list[RawEvent]]:
+        async for rows in self._port.raw_events(*asked):
+            if not self.broke:
+                self.broke = max(1, len(rows) // 2)
+                yield rows[: self.broke]
                 raise Unavailable("the store went away")
             yield rows
 
-    monkeypatch.setattr(worker.usage, "raw_events", breaking)
+
+async def test_a_reading_that_broke_off_goes_on_where_it_was(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    usage: Any = Breaking(world.usage)
+    known: Any = meters
+    folder = world.folder / "seen"
+    worker = Aggregator(
+        world.log,
+        usage,
+        world.progress,
+        known,
+        lambda number: RocksSeenStore(folder / str(number), HORIZON_MS),
+        HORIZON_MS,
+    )
+    await world.send(numbered(0, 60))
+    await world.run(worker)
+    second = meters.add(Aggregation.COUNT, next(fresh_numbers))
     await worker.refresh_catalogue()
     failed = 0
     while worker.is_adopting:
@@ -101,5 +117,6 @@ async def test_a_reading_that_broke_off_goes_on_where_it_was(
             failed += 1
         await worker.flush()
     assert failed == 1
+    assert usage.broke
     await world.check(second)
     await worker.close_all()

@@ -8,6 +8,7 @@ from aggregator.backfill.filler import Backfill
 from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
 from aggregator.retention import Retention
+from aggregator.slice.flush_due import FlushBounds, flush_due
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
 from meterline.limits import (
@@ -26,10 +27,9 @@ from meterline.usage import CatchingUp, ProgressStore
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """When a flush is due, whichever comes first, and how long the log keeps what is counted."""
+    """When a flush is due, and how long the log keeps what is counted."""
 
-    flush_interval_ms: int
-    flush_events: int
+    flush: FlushBounds
     retention_ms: int
 
 
@@ -113,6 +113,12 @@ class Housekeeping:
         idle = passed(now_ms, self._moved_ms, CLAIM_MOVED_MS)
         return CLAIM_IDLE_MS if idle else CLAIM_INTERVAL_MS
 
+    async def read_ahead(self) -> bool:
+        """Read what open slices lack of newer meters; False where there is nothing to do for now.
+        It may run beside everything else, in one task.
+        """
+        return await self._aggregator.read_ahead()
+
     def progress(self) -> tuple[dict[int, int], dict[int, int]]:
         """By partition, up to where it is durable in the usage store, and an end of the log that is
         yet to be reached.
@@ -134,18 +140,13 @@ class Housekeeping:
             await self._retention.turn(now_ms)
 
     async def _refresh_if_due(self, now_ms: int) -> bool:
-        """Take on a newer catalogue; changes that follow each other are taken together, or counting
-        would never get on.
-        """
+        """Begin to take on a newer catalogue; changes that follow each other are taken together."""
         aggregator = self._aggregator
-        reached = {number: it.next_offset for number, it in aggregator.partitions.items()}
-        if not self._catalogue.due(now_ms, reached):
+        if not self._catalogue.due(now_ms, adopting=aggregator.is_adopting):
             return False
-        if await aggregator.refresh_catalogue():
-            self._catalogue.changed(now_ms, reached)
-            return True
-        self._catalogue.looked(now_ms)
-        return False
+        begun = await aggregator.refresh_catalogue()
+        self._catalogue.looked(now_ms, adopting=begun)
+        return begun
 
     async def _switch_if_due(self, now_ms: int) -> None:
         if passed(now_ms, self._switched_ms, SWITCH_CHECK_MS):
@@ -157,9 +158,8 @@ class Housekeeping:
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
-        late = passed(now_ms, self._flushed_ms, self._intervals.flush_interval_ms)
-        due = aggregator.unflushed_events >= self._intervals.flush_events
-        if not due and not (late and aggregator.has_news):
+        bounds, held = self._intervals.flush, aggregator.unflushed
+        if not flush_due(bounds, held, self._flushed_ms, now_ms, has_news=aggregator.has_news):
             return False
         self._flushed_ms = now_ms
         return await aggregator.flush_soon()

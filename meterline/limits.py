@@ -82,10 +82,13 @@ LOG_CONVERT_PAGES_MAX: Final = 16_384  # 256 MiB: a start writes a file of an ol
 # --- the aggregator (docs/architecture.md, "Tallies") ---
 SLICE_EVENTS_MAX: Final = 65_536
 SLICE_SPAN_MS: Final = 5 * 60 * 1_000
-FLUSH_EVENTS: Final = 20_000  # a flush is due after so many events: bounds memory
+FLUSH_EVENTS: Final = 65_536  # a flush is due after so many events,
+FLUSH_BYTES: Final = 48 * 1024 * 1024  # or so much memory: another of the kind is on its way
+FLUSH_LARGE_EVENTS: Final = 20_000  # in an interval; of more the next flush is later, so many times
+FLUSH_STRETCH: Final = 1.5  # as late: tallies an event get fewer, and 2xx to queryable is below 2 s
+EVENT_ROWS_BYTES: Final = 512  # of memory, which the rows of an event take besides its text
 TALLIES_HASHED_AT_ONCE: Final = 4_096  # some ten milliseconds: a gateway may share the loop
-UNFLUSHED_EVENTS_MAX: Final = 65_536  # taken in and not on their way to the store: bounds memory
-UNFLUSHED_BYTES_MAX: Final = 64 * 1024 * 1024  # the same for large events
+UNFLUSHED_BYTES_MAX: Final = 64 * 1024 * 1024  # of memory, in no flush yet: then counting waits
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
@@ -383,9 +386,9 @@ USAGE_READ_S_MAX: Final = 30  # until the first row: clients and proxies wait a 
 USAGE_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of a step of one answer, before it is on disk
 RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under load never ends
 
-# --- the seen store: one per partition, so each number counts sixteen times ---
-SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024
-SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
+# --- the seen store: one per partition ---
+SEEN_CACHE_BYTES: Final = 64 * 1024 * 1024  # of all partitions of a process: filters spare reads
+SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024  # of each partition, sixteen times
 SEEN_SHARE_KEYS: Final = 1_000_000  # read and written at a time to catch up: 40 MB, half a second
 SEEN_BULKS_MAX: Final = 2  # partitions of one process that catch up at once
 SEEN_TURN_KEYS: Final = 1_000  # written before others get the interpreter: half a millisecond,
@@ -403,9 +406,8 @@ START_REFUSALS_MAX: Final = 4
 
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
-CATALOGUE_PAUSE_MS: Final = 5_000  # after a change, which costs reading open slices again
-REREADS_PER_CATALOGUE: Final = 5  # the pause is at least so many times what that reading took
-CATALOGUE_PAUSE_MS_MAX: Final = 300_000  # a clock that jumped while it was read must not hold it up
+CATALOGUE_PAUSE_MS_MAX: Final = 60_000  # a clock that jumped meanwhile must not hold a new one up
+ADOPT_LOOKED_EVENTS: Final = 16  # folded for a new meter, before it is looked who else has work
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often,
 CLAIM_IDLE_MS: Final = 2_000  # and so seldom while nothing moves: each asking is a transaction
 # After something moved: whoever waits for it waits the produce deadline and the skew of clocks.

@@ -65,10 +65,10 @@ class PollWorker:
             await self._rest(ends)
 
     async def _rest(self, ends: Sequence[asyncio.Future[Any]]) -> None:
-        """Until an append, if nothing is left to be written, or one of `ends` is done. What is not
+        """Until an append, if nothing is left to be done, or one of `ends` is done. What is not
         told as an append, such as a new meter, is seen when the wait ends.
         """
-        if self._aggregator.has_news:
+        if self._aggregator.has_news or self._aggregator.is_adopting:
             await asyncio.sleep(POLL_BUSY_S)
             return
         waiting = asyncio.ensure_future(self._news(POLL_IDLE_S))

@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
@@ -267,10 +268,16 @@ def _prefix(generation: int) -> bytes:
     return b"g" + generation.to_bytes(4, "big")
 
 
+@cache
+def _blocks() -> Cache:
+    """Of all partitions of this process: one that is looked up more gets more of it."""
+    return Cache(SEEN_CACHE_BYTES)
+
+
 def _options() -> Options:
     table = BlockBasedOptions()
     table.set_bloom_filter(10, block_based=False)
-    table.set_block_cache(Cache(SEEN_CACHE_BYTES))
+    table.set_block_cache(_blocks())
     options = Options(raw_mode=True)
     options.create_if_missing(True)  # noqa: FBT003 - the library's own signature
     options.set_block_based_table_factory(table)
@@ -278,6 +285,7 @@ def _options() -> Options:
     # Nearly every look-up finds nothing: the filter spares the search of what is in memory too.
     options.set_memtable_prefix_bloom_ratio(_FILTER_RATIO)
     options.set_memtable_whole_key_filtering(True)
-    options.set_compression_type(DBCompressionType.lz4())  # keys and checks are random bytes
+    # Keys and checks are random bytes; what lies between them spares a quarter of the file.
+    options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)
     return options

@@ -25,6 +25,7 @@ from tests.bench import (
     bench_moved,
     bench_reads,
     bench_sick,
+    bench_steady,
     bench_traces,
     bench_year,
 )
@@ -52,6 +53,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "idle": bench_idle.main,
     "aged": bench_aged.main,
     "backfill": bench_backfill.main,
+    "steady": bench_steady.main,
 }
 
 

@@ -19,6 +19,7 @@ from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
 from meterline.usage import AccountRow, Counted, Flush, Seal, SeenExtent, SeenSpan, SliceId, Touched
 from tests.simulation import (
+    adopt_controls,
     block_controls,
     decay_controls,
     drop_controls,
@@ -320,6 +321,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "the comparison of both stores": Substitutes(usage_compared=False, profile=LOST),
     "the life of the store": Substitutes(life_demanded=False, profile=LOST),
     "completeness by catalogue": Substitutes(progress=OneCatalogue, profile=UNLIKE),
+    **adopt_controls.CONTROLS,
     **block_controls.CONTROLS,
     **fill_controls.CONTROLS,
     **sum_controls.CONTROLS,

@@ -25,14 +25,15 @@ def raw_after(
     state: _Slices,
     slices: Sequence[SliceId],
     after: tuple[int, int],
+    end: int,
     types: Sequence[tuple[str, str]],
 ) -> list[RawEvent]:
-    """The next portion of the events of these slices, behind a position."""
+    """The next portion of the events of these slices, behind a position and below an offset."""
     rows = [
         row
         for slice_id in slices
         for row in state.slice_events(slice_id, types)
-        if after < (row.offset, row.place)
+        if after < (row.offset, row.place) and row.offset < end
     ]
     return [
         RawEvent(row.slice, row.offset, row.place, row.append_ms, row.text)

@@ -52,6 +52,8 @@ ONCE_FAILED_ERASING = (185840147305,)
 
 # Where a control is known to bite, and is looked for first.
 BITES = {
+    "what open slices took in before": 2,
+    "a reading of what is durable": 40,
     "answers that did not see the switch": 1,
     "first position wins": 2,
     "whole slices": 10,

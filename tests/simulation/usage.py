@@ -311,14 +311,14 @@ class SimulatedUsage(InPortions):
         log: int,
         partition: int,
         slices: Sequence[int],
-        _end: int,
+        end: int,
         namespaced_types: Sequence[tuple[str, str]],
     ) -> AsyncIterator[list[RawEvent]]:
         after, ids = (-1, -1), [SliceId(log, partition, slice_) for slice_ in slices]
         while True:
             rows = await self._net.call(
                 f"usage.raw_events {partition}/{list(slices)} {after}",
-                partial(raw_after, self._state, ids, after, namespaced_types),
+                partial(raw_after, self._state, ids, after, end, namespaced_types),
             )
             if not rows:
                 return

@@ -19,10 +19,11 @@ SELECT 'seen', count(), sum(xxHash64(concat(reinterpretAsFixedString(log), reint
 FROM seen FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL
-SELECT 'tallies', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
-    '|', toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected), '|',
-    toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|', toString(latest_recorded_ms), '|',
-    toString(latest), '|', latest_key)))
+SELECT 'tallies', count(), sum(xxHash64(concat(reinterpretAsFixedString(revision), reinterpretAsFixedString(window),
+    reinterpretAsFixedString(version), reinterpretAsFixedString(counted), reinterpretAsFixedString(rejected),
+    reinterpretAsFixedString(latest_time_ms), reinterpretAsFixedString(latest_recorded_ms), latest_key,
+    reinterpretAsFixedString(total), reinterpretAsFixedString(minimum), reinterpretAsFixedString(maximum),
+    reinterpretAsFixedString(latest), subject, '|', groups)))
 FROM tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)}
 UNION ALL
@@ -36,10 +37,11 @@ SELECT 'rejected', count(), sum(xxHash64(concat(toString(revision), '|', toStrin
 FROM rejected FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)}
 UNION ALL
-SELECT 'late_tallies', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
-    '|', toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected), '|',
-    toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|', toString(latest_recorded_ms), '|',
-    toString(latest), '|', latest_key)))
+SELECT 'late_tallies', count(), sum(xxHash64(concat(reinterpretAsFixedString(revision), reinterpretAsFixedString(window),
+    reinterpretAsFixedString(version), reinterpretAsFixedString(counted), reinterpretAsFixedString(rejected),
+    reinterpretAsFixedString(latest_time_ms), reinterpretAsFixedString(latest_recorded_ms), latest_key,
+    reinterpretAsFixedString(total), reinterpretAsFixedString(minimum), reinterpretAsFixedString(maximum),
+    reinterpretAsFixedString(latest), subject, '|', groups)))
 FROM late_tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)}
 UNION ALL

@@ -15,6 +15,7 @@ from aggregator.dropped_revisions import DroppedRevisions, RevisionStores
 from aggregator.erasure import ErasedStores, Eraser
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
+from aggregator.slice.flush_due import FlushBounds
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.blocks.dropped_revisions import ClickHouseRevisionRows
 from meterline.backends.clickhouse.blocks.erasure import ClickHouseErasedRows
@@ -76,7 +77,8 @@ def aggregator(
     drained = None if watch is None else watch.drained_until
     completeness = Completeness(step, completeness_lag_ms(settings), drained)
     retention_ms = settings.log_retention_days * DAY_MS
-    intervals = Intervals(settings.flush_interval_ms, settings.flush_events, retention_ms)
+    bounds = FlushBounds(settings.flush_interval_ms, settings.flush_events, settings.flush_bytes)
+    intervals = Intervals(bounds, retention_ms)
     return step, Housekeeping(step, completeness, intervals, _retention(settings, opened))
 
 

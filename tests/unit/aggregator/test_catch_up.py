@@ -16,13 +16,13 @@ from aggregator.completeness import Completeness
 from aggregator.drivers.faust_worker import FaustWorker, Membership
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.poll_worker import PollWorker
-from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import SEEN_SHARE_KEYS
 from meterline.meter import Aggregation
 from meterline.ports import Unavailable
 from meterline.usage import CatchingUp, SeenExtent, SeenSpan
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
 
 HORIZON_MS = 1_000_000
 SPAN = SeenSpan(1, 0, 5, 50, -7, 2**62)
@@ -134,7 +134,7 @@ async def test_others_are_counted_while_one_catches_up(
     watching = await counted(world, meters)
     watching.held, watching.away = {0}, 1
     worker = world.worker(meters, horizon_ms=HORIZON_MS)
-    housekeeping = Housekeeping(worker, Completeness(worker, 0), Intervals(0, 1, 0))
+    housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
     stop = asyncio.Event()
 
     async def news(_timeout_s: float) -> None:
@@ -189,7 +189,7 @@ async def test_what_faust_brings_for_a_partition_that_is_not_open_is_read_later(
     watching.held = {0}
     await world.send(numbered(120, 200))
     aggregator = world.worker(meters, horizon_ms=HORIZON_MS)
-    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), Intervals(0, 1, 0))
+    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), AT_ONCE)
     membership = Membership("group", "127.0.0.1:9", "topic", str(tmp_path / "faust"))
     worker = Assigned(
         aggregator, housekeeping, world.clock, lambda message: message.record, membership
@@ -264,7 +264,7 @@ async def test_what_ends_the_preparing_ends_the_worker(
         raise ArithmeticError("not of the world")
 
     worker.prepared = failing  # type: ignore[method-assign, assignment]
-    housekeeping = Housekeeping(worker, Completeness(worker, 0), Intervals(0, 1, 0))
+    housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
     running = PollWorker(worker, housekeeping, world.clock, lambda _: asyncio.sleep(0.01))
     with pytest.raises(ArithmeticError):
         await running.run(asyncio.Event())

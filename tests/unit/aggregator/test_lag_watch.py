@@ -9,12 +9,12 @@ import pytest
 
 from aggregator.completeness import Completeness
 from aggregator.drivers.faust_worker import FaustWorker, Membership
-from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from meterline.event import Record
 from meterline.limits import SILENT_AFTER_S, SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
 from meterline.meter import Aggregation
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
 
 SILENT_MS = SILENT_AFTER_S * 1_000
 ALL = range(PARTITIONS)
@@ -41,7 +41,7 @@ async def test_what_faust_does_not_bring_is_read_from_the_log(
     meters = Meters(0)
     meter = meters.add(Aggregation.COUNT, next(fresh_numbers))
     aggregator = world.worker(meters)
-    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), Intervals(0, 1, 0))
+    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), AT_ONCE)
     membership = Membership("group", "127.0.0.1:9", "topic", str(tmp_path / "faust"))
     worker = Silent(aggregator, housekeeping, world.clock, never, membership)
 

@@ -36,7 +36,7 @@ MENDED = {
     "success within the produce deadline": (53, 81),
     "the account in the count-back": (50,),
     "pauses that end when a clock is set back": (30, 94),
-    "decided is what was staged": (17,),
+    "decided is what was staged": (44,),
     "blocks that a slow clock made": (9,),
     "slices that somebody else has sealed": (1,),
     "events that came back without data": (2, 14),

@@ -6,6 +6,7 @@ and older ones leave whole. So removal follows the log and never the wall clock.
 """
 
 import asyncio
+import os
 import shutil
 import struct
 import time
@@ -210,8 +211,18 @@ class RocksBulk:
                 writer[prefix + key] = value
                 if not number % SEEN_TURN_KEYS:
                     time.sleep(SEEN_PAUSE_S)
-            writer.finish()  # synced
+            _synced(path)
+            writer.finish()  # synced too, but nobody else gets the interpreter meanwhile
         self._files.append(path)
+
+
+def _synced(path: str) -> None:
+    """Bring to disk what is written of a file, while others go on."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fdatasync(handle)
+    finally:
+        os.close(handle)
 
 
 async def _in_thread(work: Callable[[], None]) -> None:

@@ -804,6 +804,19 @@ type AuditStep struct {
 	SlicesTotal int `json:"slices_total"`
 }
 
+// CatchUp A worker has taken the partition over without the keys of earlier events. It counts when it
+// has them.
+type CatchUp struct {
+	// ExpectedEnd When it may be expected to count; null: not known.
+	ExpectedEnd *time.Time `json:"expected_end"`
+
+	// Keys Keys that it has.
+	Keys int `json:"keys"`
+
+	// KeysTotal Keys that it needs; 0: not known yet.
+	KeysTotal int `json:"keys_total"`
+}
+
 // Change One change, never with a secret.
 type Change struct {
 	// Action What was done to it.
@@ -3296,7 +3309,10 @@ type StatusLog struct {
 // StatusPartition How far a partition of the log is.
 type StatusPartition struct {
 	// Begin Offset of the oldest record.
-	Begin         *int       `json:"begin"`
+	Begin *int `json:"begin"`
+
+	// CatchingUp Null where it is counted.
+	CatchingUp    *CatchUp   `json:"catching_up"`
 	CompleteUntil *time.Time `json:"complete_until"`
 
 	// End Offset after the last record.

@@ -1584,6 +1584,18 @@ export interface components {
             /** @description `after` of the next step; null: it was the last. */
             next: string | null;
         };
+        /**
+         * @description A worker has taken the partition over without the keys of earlier events. It counts when it
+         *     has them.
+         */
+        CatchUp: {
+            /** @description Keys that it has. */
+            keys: number;
+            /** @description Keys that it needs; 0: not known yet. */
+            keys_total: number;
+            /** @description When it may be expected to count; null: not known. */
+            expected_end: string | null;
+        };
         /** @description Which changes. */
         ChangeFilter: {
             /** @description Of what kind of thing. */
@@ -3776,6 +3788,8 @@ export interface components {
             flushed_end: number | null;
             lag_records: number | null;
             complete_until: string | null;
+            /** @description Null where it is counted. */
+            catching_up: components["schemas"]["CatchUp"] | null;
         };
         /**
          * @description How far everything is. What a part that does not answer would tell is null. What belongs to
@@ -4372,6 +4386,7 @@ export type AuditRequest = components['schemas']['AuditRequest'];
 export type AuditChecked = components['schemas']['AuditChecked'];
 export type AuditFinding = components['schemas']['AuditFinding'];
 export type AuditStep = components['schemas']['AuditStep'];
+export type CatchUp = components['schemas']['CatchUp'];
 export type ChangeFilter = components['schemas']['ChangeFilter'];
 export type ChangePage = components['schemas']['ChangePage'];
 export type Change = components['schemas']['Change'];
@@ -9312,7 +9327,8 @@ export interface operations {
                      *           "end": 5,
                      *           "flushed_end": 5,
                      *           "lag_records": 0,
-                     *           "complete_until": "2026-01-31T18:27:37.218Z"
+                     *           "complete_until": "2026-01-31T18:27:37.218Z",
+                     *           "catching_up": null
                      *         }
                      *       ],
                      *       "unavailable": []

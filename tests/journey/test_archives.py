@@ -244,7 +244,7 @@ def test_a_disk_is_lost_and_an_installation_moves(moves: Moves) -> None:
     # the disk is lost; what the operator kept elsewhere is the archive and the key
     first.process.kill()
     data = moves.folder / "first" / "data"
-    moves.secret_key = (data / "secret.key").read_text()
+    moves.secret_key = (data / "secret.key").read_text().strip()
     shutil.rmtree(data)
     moves.put_key(data)
     delivered = len(moves.box.delivered)

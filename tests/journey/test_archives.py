@@ -98,7 +98,6 @@ class Place:
 
     def counted(self, count: int) -> dict[str, int]:
         """The account, once so many events were counted."""
-
         seen: list[Any] = [None]
 
         def look() -> dict[str, int] | None:

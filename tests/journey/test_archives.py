@@ -44,6 +44,12 @@ METER = {
     "event_type": "prompt",
     "value_property": "$.tokens",
 }
+REPORT = {
+    "slug": "daily",
+    "meter_id_or_key": "tokens",
+    "type": "webhook",
+    "schedule": {"interval": "1d"},
+}
 BATCH = 100
 PAUSE_S = 0.2  # between two batches: slices are small, so more would take long to count
 BEFORE = 3_000  # events before the backup; then more while it is made
@@ -222,13 +228,7 @@ def test_a_disk_is_lost_and_an_installation_moves(moves: Moves) -> None:
     first = moves.place("first", {})
     first.process.start()
     first.server.made(f"{V3}/meters", METER)
-    report = {
-        "slug": "daily",
-        "meter_id_or_key": "tokens",
-        "type": "webhook",
-        "schedule": {"interval": "1d"},
-        "endpoint": {"url": moves.box.url},
-    }
+    report = {**REPORT, "endpoint": {"url": moves.box.url}}
     moves.box.secret = first.server.made(f"{V3}/reports", report)["signing_secret"]
     first.send(0, BEFORE)
     moves.report(first, WINDOWS[0])
@@ -243,7 +243,7 @@ def test_a_disk_is_lost_and_an_installation_moves(moves: Moves) -> None:
     # the disk is lost; what the operator kept elsewhere is the archive and the key
     first.process.kill()
     data = moves.folder / "first" / "data"
-    moves.secret_key = (data / "secret.key").read_text()
+    moves.secret_key = (data / "secret.key").read_text().strip()
     shutil.rmtree(data)
     moves.put_key(data)
     delivered = len(moves.box.delivered)

@@ -135,6 +135,20 @@ def without_gaps(records: Iterable[Record], first: int, end: int) -> Iterator[Re
             yield _empty(before, offset)
 
 
+def portions(records: Iterable[Record], records_max: int, bytes_max: int) -> Iterator[list[Record]]:
+    """Records in their order, so many together, and of so many bytes, but for the last of them."""
+    some: list[Record] = []
+    size = 0
+    for one in records:
+        some.append(one)
+        size += len(one.value)
+        if len(some) == records_max or size >= bytes_max:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
 def _empty(like: Record, offset: int) -> Record:
     pack = encode_pack([])
     return Record(like.partition, offset, like.append_ms, RecordKind.PACK, pack, like.log_id)

@@ -22,7 +22,7 @@ from meterline.backends.control_store.tables import whole
 from meterline.backends.control_store.tables.columns import metadata
 from meterline.backends.kafka.log import KafkaLog
 from meterline.event import Record, RecordKind
-from meterline.limits import ARCHIVE_RECORDS
+from meterline.limits import ARCHIVE_PIECE_BYTES, ARCHIVE_RECORDS
 from meterline.ports import Unsuitable
 from meterline.runtime.archive.files import Archive, Tell
 from meterline.runtime.archive.manifest import (
@@ -31,6 +31,7 @@ from meterline.runtime.archive.manifest import (
     USAGE,
     Manifest,
     check_fits,
+    portions,
     without_gaps,
 )
 from meterline.runtime.archive.writing import ArchivedRecord, TableHead
@@ -141,9 +142,10 @@ async def _put_log(archive: Archive, log: OpenLog, tell: Tell) -> None:
         log.firsts = [one.first for one in stretches]
     for partition, stretch in enumerate(stretches):
         lines = archive.lines(f"{LOG}/{partition}.ndjson.gz")
-        found = without_gaps(_records(lines, partition, log.id), stretch.first, stretch.end)
+        gapless = without_gaps(_records(lines, partition, log.id), stretch.first, stretch.end)
+        found = portions(gapless, ARCHIVE_RECORDS, ARCHIVE_PIECE_BYTES)
         await log.put_back(partition, stretch.first, [])
-        while some := await asyncio.to_thread(lambda it=found: list(islice(it, ARCHIVE_RECORDS))):  # type: ignore[misc]
+        while some := await asyncio.to_thread(next, found, None):
             await log.put_back(partition, some[0].offset, some)
         if (end := await log.end(partition)) != stretch.end:
             raise Unsuitable(

@@ -96,8 +96,7 @@ async def _pages(
 ) -> None:
     keys = list(table.primary_key.columns)
     places = [list(table.columns).index(one) for one in keys]
-    limit = ARCHIVE_BODIES if table is reports.report_bodies else ARCHIVE_ROWS
-    question = select(table).order_by(*keys).limit(limit)
+    question = select(table).order_by(*keys).limit(_rows_at_once(table.name))
     asked = question
     while rows := (await connection.execute(asked)).all():
         page(rows)
@@ -164,7 +163,7 @@ async def put(
     into = named_table(name, *(column(one, _KINDS[kind]()) for one, kind in columns))
     names = [one for one, _ in columns]
     left = iter(rows)
-    while some := list(islice(left, ARCHIVE_ROWS)):
+    while some := list(islice(left, _rows_at_once(name))):
         await connection.execute(insert(into), [dict(zip(names, row, strict=True)) for row in some])
 
 
@@ -181,6 +180,10 @@ async def pause_reports(connection: Connection, reason: str) -> int:
     live = of.c.deleted_at_ms.is_(None), of.c.state == "active"
     values = {"state": "paused", "state_reason": reason}
     return int((await connection.execute(update(of).where(*live).values(**values))).rowcount)
+
+
+def _rows_at_once(table: str) -> int:
+    return ARCHIVE_BODIES if table == reports.report_bodies.name else ARCHIVE_ROWS
 
 
 def _kind(type_: TypeEngine[Any]) -> str:

@@ -16,6 +16,7 @@ from meterline.runtime.archive.manifest import (
     decode,
     encode,
     first_of,
+    portions,
     without_gaps,
 )
 
@@ -91,6 +92,21 @@ def test_every_offset_has_a_record(offsets: set[int], before: int, after: int) -
     assert {one.value for one in fillers} <= {b"[]"}, "nothing in them counts"
     times = [one.append_ms for one in whole]
     assert times == sorted(times)
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 5), st.integers(1, 20))
+def test_portions_are_bounded_by_records_and_bytes(
+    sizes: list[int], records_max: int, bytes_max: int
+) -> None:
+    records = [
+        Record(0, offset, 0, RecordKind.PACK, b"x" * size, "log")
+        for offset, size in enumerate(sizes)
+    ]
+    found = list(portions(iter(records), records_max, bytes_max))
+    assert [one for some in found for one in some] == records
+    for some in found:
+        assert 1 <= len(some) <= records_max
+        assert sum(len(one.value) for one in some[:-1]) < bytes_max
 
 
 def test_a_partition_without_records_gets_none() -> None:

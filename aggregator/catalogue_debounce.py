@@ -1,17 +1,10 @@
-"""When a worker adopts a newer catalogue (pure; docs/architecture.md, "Meters that change").
+"""When a worker looks for a newer catalogue (pure; docs/architecture.md, "Meters that change").
 
-Each one costs reading the open slices again. So changes are taken together: at most one in 5
-seconds, and in five times what the last reading took; counting then gets four fifths of the time.
+Taking one on reads something of each open slice. So changes that follow each other are taken
+together: from one to the next there is as much time as the last one took.
 """
 
-from collections.abc import Mapping
-
-from meterline.limits import (
-    CATALOGUE_PAUSE_MS,
-    CATALOGUE_PAUSE_MS_MAX,
-    CATALOGUE_POLL_MS,
-    REREADS_PER_CATALOGUE,
-)
+from meterline.limits import CATALOGUE_PAUSE_MS_MAX, CATALOGUE_POLL_MS
 
 
 def passed(now_ms: int, since_ms: int, pause_ms: int) -> bool:
@@ -22,37 +15,26 @@ def passed(now_ms: int, since_ms: int, pause_ms: int) -> bool:
 
 
 class CatalogueDebounce:
-    """Asked before each look at the catalogue, told after it. Offsets are `next_offset`, by
-    partition.
-    """
+    """Asked before each look at the catalogue, told after it."""
 
     def __init__(self) -> None:
         self._asked_ms = 0
-        self._changed_ms: int | None = None
-        self._reread_ms: int | None = None  # None while the last reading goes on
-        self._ends: dict[int, int] = {}  # what is to be reached again
+        self._begun_ms: int | None = None  # of the one that is on its way
+        self._settled_ms = self._pause_ms = 0
 
-    def due(self, now_ms: int, reached: Mapping[int, int]) -> bool:
-        """Whether the catalogue may be looked at. Of partitions that were given up, nothing is
-        waited for.
-        """
+    def due(self, now_ms: int, *, adopting: bool) -> bool:
+        """Whether the catalogue may be looked at. While one is on its way, there is no need to."""
+        if adopting:
+            return False
+        if self._begun_ms is not None:
+            took_ms = min(max(0, now_ms - self._begun_ms), CATALOGUE_PAUSE_MS_MAX)
+            self._begun_ms, self._settled_ms, self._pause_ms = None, now_ms, took_ms
         if not passed(now_ms, self._asked_ms, CATALOGUE_POLL_MS):
             return False
-        if self._changed_ms is None:
-            return True
-        if self._reread_ms is None:
-            if any(reached.get(number, end) < end for number, end in self._ends.items()):
-                return passed(now_ms, self._changed_ms, CATALOGUE_PAUSE_MS_MAX)
-            self._reread_ms = max(0, now_ms - self._changed_ms)
-        pause_ms = max(CATALOGUE_PAUSE_MS, REREADS_PER_CATALOGUE * self._reread_ms)
-        return passed(now_ms, self._changed_ms, min(pause_ms, CATALOGUE_PAUSE_MS_MAX))
+        return passed(now_ms, self._settled_ms, self._pause_ms)
 
-    def looked(self, now_ms: int) -> None:
-        """There was none that is newer."""
+    def looked(self, now_ms: int, *, adopting: bool) -> None:
+        """What came of it: a newer one is on its way, or there was none."""
         self._asked_ms = now_ms
-
-    def changed(self, now_ms: int, ends: Mapping[int, int]) -> None:
-        """A newer one was taken on; partitions had been read up to `ends`."""
-        self._asked_ms = self._changed_ms = now_ms
-        self._reread_ms = None
-        self._ends = dict(ends)
+        if adopting:
+            self._begun_ms = now_ms

@@ -2,11 +2,29 @@
 (docs/architecture.md, "Verdicts").
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
+from aggregator.slice.partition import Partition
 from meterline.event import Log, Record, offset_of, record_digest
-from meterline.ports import Unsuitable
-from meterline.usage import Seal, SeenStore, SliceId, UsageStore
+from meterline.limits import SEEN_BULKS_MAX, SEEN_SHARE_KEYS
+from meterline.ports import SeenDamaged, Unsuitable
+from meterline.usage import (
+    ProgressStore,
+    Seal,
+    SeenExtent,
+    SeenSpan,
+    SeenStore,
+    SliceId,
+    UsageStore,
+)
+
+SEEN_KEY_BYTES: Final = 40  # of `UsageStore.seen_keys`
+EVER_MS: Final = 2**62
+_FIRSTS: Final = 1 << 16  # of two bytes
 
 
 class LogTruncated(Unsuitable):
@@ -101,14 +119,118 @@ async def check_nothing_lost(
         )
 
 
-async def caught_up_seen(
-    usage: UsageStore, log: int, number: int, seen: SeenStore, start: int
-) -> None:
-    """Apply the first positions between what the seen store has and `start`: it was lost, or is an
-    older copy.
+class Preparation:
+    """Makes partitions ready to be taken on, each by itself: their start is found, their seen
+    stores are brought up to it.
     """
-    if seen.applied >= start:
+
+    def __init__(
+        self,
+        log: Log,
+        usage: UsageStore,
+        progress: ProgressStore,
+        open_seen: Callable[[int], SeenStore],
+        horizon_ms: int,
+        losses_accepted: Mapping[int, int],
+    ) -> None:
+        self._log = log
+        self._usage = usage
+        self._progress = progress
+        self._open_seen = open_seen
+        self._horizon_ms = horizon_ms
+        self._losses_accepted = losses_accepted
+        self._bulks = asyncio.Semaphore(SEEN_BULKS_MAX)
+        self.catching_up: dict[int, CatchUp] = {}
+
+    async def prepared(self, number: int) -> Partition:
+        """A partition with its seen store open. Raises `Unavailable`, and `LogTruncated`."""
+        seen = self._open_seen(number)
+        try:
+            while True:  # again, after what may have taken minutes
+                seal = await self._progress.last_seal(self._log.number, number)
+                start = await self._start_of(number, seal, seen)
+                if seen.applied >= start:
+                    break
+                await self._catch_up(number, seal, seen, start)
+        except SeenDamaged:
+            seen.discard()
+            raise
+        except BaseException:
+            seen.close()
+            raise
+        partition = Partition(self._log.number, number, start, seen)
+        partition.append_ms = 0 if seal is None else seal.append_ms
+        return partition
+
+    async def _start_of(self, number: int, seal: Seal | None, seen: SeenStore) -> int:
+        log = self._log
+        counted = (await self._progress.flushed_ends(log.number, 0)).get(number, 0)
+        reached = max(seen.applied, 0 if seal is None else seal.end)
+        await check_same_log(log, number, seal, max(reached, counted))
+        return await start_of(log, self._usage, number, reached, self._losses_accepted)
+
+    async def _catch_up(self, number: int, seal: Seal | None, seen: SeenStore, start: int) -> None:
+        """What was appended more than a horizon before the last sealed event is left out: nothing
+        that comes can repeat it, since append times of a partition do not step back.
+        """
+        from_ms = 0 if seal is None else seal.append_ms - self._horizon_ms
+        lacks = SeenSpan(self._log.number, number, seen.applied, start, from_ms, EVER_MS)
+        try:
+            async with self._bulks:
+                at = self.catching_up[number] = CatchUp()
+                await caught_up_seen(self._usage, lacks, seen, self._horizon_ms, at)
+        finally:
+            self.catching_up.pop(number, None)
+
+
+@dataclass(slots=True)
+class CatchUp:
+    """How many keys a seen store has taken in, of how many that it lacks."""
+
+    keys: int = 0
+    keys_total: int = 0
+
+
+async def caught_up_seen(
+    usage: UsageStore, lacks: SeenSpan, seen: SeenStore, horizon_ms: int, at: CatchUp
+) -> None:
+    """Take in the keys of a span: the seen store was lost, or is an older copy. All of them are in
+    on return, or none. `at` is told how far that is.
+    """
+    extent = await usage.seen_extent(lacks)
+    at.keys, at.keys_total = 0, extent.rows
+    bulk = seen.bulk()
+    try:
+        for part in generations(lacks, extent, horizon_ms):
+            rows = extent.rows if part == lacks else (await usage.seen_extent(part)).rows
+            for low, high in shares(rows):
+                keys = await usage.seen_keys(part, low, high)
+                await bulk.add(keys)
+                at.keys += len(keys) // SEEN_KEY_BYTES
+        await bulk.finish(lacks.end)
+    except BaseException:
+        bulk.give_up()
+        raise
+
+
+def generations(lacks: SeenSpan, extent: SeenExtent, horizon_ms: int) -> Iterator[SeenSpan]:
+    """The parts of a span with rows that lie in one multiple of the horizon each, older first."""
+    if not extent.rows:
         return
-    async for rows in usage.seen_between(log, number, seen.applied, start):
-        seen.apply(rows, rows[-1].offset)
-    seen.apply([], start)
+    first, last = extent.first_ms // horizon_ms, extent.last_ms // horizon_ms
+    if first == last:
+        yield lacks
+        return
+    for number in range(first, last + 1):
+        from_ms = max(lacks.from_ms, number * horizon_ms)
+        to_ms = min(lacks.to_ms, (number + 1) * horizon_ms)
+        yield lacks._replace(from_ms=from_ms, to_ms=to_ms)
+
+
+def shares(rows: int) -> Iterator[tuple[int, int]]:
+    """Spans of the first two bytes of keys, that so many rows are read by. Keys are hashes, so all
+    of them have about as many.
+    """
+    count = min(max(1, -(-rows // SEEN_SHARE_KEYS)), _FIRSTS)
+    ends = [_FIRSTS * number // count for number in range(count + 1)]
+    return pairwise(ends)

@@ -14,10 +14,13 @@ InboxDrained = Callable[[int], Awaitable[int | None]]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The end of a partition as its leader gave it, and the instant that reaching it will prove."""
+    """The end of a partition as its leader gave it when it was asked, and the instant that reaching
+    it will prove.
+    """
 
     until_ms: int
     end: int
+    asked_ms: int
 
 
 class Completeness:
@@ -41,6 +44,10 @@ class Completeness:
         """By partition, an end of the log that counting has yet to reach."""
         return {number: probe.end for number, probe in self._probes.items()}
 
+    def behind_ms(self, now_ms: int) -> int:
+        """For how long counting has had records before it that were in the log then."""
+        return max((now_ms - probe.asked_ms for probe in self._probes.values()), default=0)
+
     async def probe(self, numbers: Iterable[int], now_ms: int) -> None:
         """Ask the leaders for the ends of partitions, unless an earlier answer still waits.
 
@@ -60,7 +67,7 @@ class Completeness:
             partition = self._aggregator.partitions.get(number)
             if partition is not None and end < partition.flushed_end:
                 raise ends_early(number, end, partition.flushed_end)
-            self._probes[number] = Probe(until_ms, end)
+            self._probes[number] = Probe(until_ms, end, now_ms)
 
     async def claim(self) -> None:
         """Record a claim for every partition whose probe is reached by what was flushed."""

@@ -8,9 +8,11 @@ from aggregator.backfill.filler import Backfill
 from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
 from aggregator.retention import Retention
+from aggregator.slice.flush_due import FlushBounds, flush_due
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
 from meterline.limits import (
+    CATCH_UP_TELL_MS,
     CLAIM_IDLE_MS,
     CLAIM_INTERVAL_MS,
     CLAIM_MOVED_MS,
@@ -20,15 +22,14 @@ from meterline.limits import (
     TRIM_INTERVAL_MS,
 )
 from meterline.meter import CatalogueStore
-from meterline.usage import ProgressStore
+from meterline.usage import CatchingUp, ProgressStore
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """When a flush is due, whichever comes first, and how long the log keeps what is counted."""
+    """When a flush is due, and how long the log keeps what is counted."""
 
-    flush_interval_ms: int
-    flush_events: int
+    flush: FlushBounds
     retention_ms: int
 
 
@@ -59,6 +60,8 @@ class Housekeeping:
         self._reached: tuple[int, dict[int, int]] = (-1, {})  # catalogue, and offsets
         self._trimmed_ms = 0
         self._switched_ms = 0
+        self._reported_ms = 0
+        self._catching_up: dict[int, int] = {}  # partitions that were told of, since when
 
     async def tick(self, now_ms: int) -> bool:
         """Do what is due at `now_ms`; True where it did something."""
@@ -75,6 +78,7 @@ class Housekeeping:
             await self._completeness.probe(list(self._aggregator.partitions), now_ms)
             self._probed_ms = now_ms
         await self._completeness.claim()
+        await self._tell_catch_ups(now_ms)
         await self._switch_if_due(now_ms)
         if passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):
             await self._trim(now_ms)
@@ -83,6 +87,22 @@ class Housekeeping:
                 await self._retention.sum_turn(now_ms)
             self._trimmed_ms = now_ms
         await self._drop(now_ms)
+
+    async def _tell_catch_ups(self, now_ms: int) -> None:
+        """How far seen stores are, and which ones are done."""
+        it = self._aggregator
+        ended = self._catching_up.keys() - it.catching_up.keys()
+        if not ended and not (
+            it.catching_up and passed(now_ms, self._reported_ms, CATCH_UP_TELL_MS)
+        ):
+            return
+        begun_ms = {n: self._catching_up.get(n, now_ms) for n in it.catching_up}
+        going = [
+            CatchingUp(n, begun_ms[n], now_ms, at.keys, at.keys_total)
+            for n, at in it.catching_up.items()
+        ]
+        await it.progress.tell_catch_ups(it.log.number, going, sorted(ended))
+        self._catching_up, self._reported_ms = begun_ms, now_ms
 
     def _claim_pause_ms(self, now_ms: int) -> int:
         """Seldom where nothing moves. What moved is waited for as long as it takes to tell."""
@@ -93,6 +113,12 @@ class Housekeeping:
         idle = passed(now_ms, self._moved_ms, CLAIM_MOVED_MS)
         return CLAIM_IDLE_MS if idle else CLAIM_INTERVAL_MS
 
+    async def read_ahead(self) -> bool:
+        """Read what open slices lack of newer meters; False where there is nothing to do for now.
+        It may run beside everything else, in one task.
+        """
+        return await self._aggregator.read_ahead()
+
     def progress(self) -> tuple[dict[int, int], dict[int, int]]:
         """By partition, up to where it is durable in the usage store, and an end of the log that is
         yet to be reached.
@@ -100,6 +126,10 @@ class Housekeeping:
         partitions = self._aggregator.partitions
         reached = {number: it.flushed_end for number, it in partitions.items()}
         return reached, self._completeness.ends
+
+    def behind_ms(self, now_ms: int) -> int:
+        """For how long counting has been behind the log."""
+        return self._completeness.behind_ms(now_ms)
 
     async def _drop(self, now_ms: int) -> None:
         """Let the usage store drop what is not kept; whoever holds the first partition does."""
@@ -110,18 +140,13 @@ class Housekeeping:
             await self._retention.turn(now_ms)
 
     async def _refresh_if_due(self, now_ms: int) -> bool:
-        """Take on a newer catalogue; changes that follow each other are taken together, or counting
-        would never get on.
-        """
+        """Begin to take on a newer catalogue; changes that follow each other are taken together."""
         aggregator = self._aggregator
-        reached = {number: it.next_offset for number, it in aggregator.partitions.items()}
-        if not self._catalogue.due(now_ms, reached):
+        if not self._catalogue.due(now_ms, adopting=aggregator.is_adopting):
             return False
-        if await aggregator.refresh_catalogue():
-            self._catalogue.changed(now_ms, reached)
-            return True
-        self._catalogue.looked(now_ms)
-        return False
+        begun = await aggregator.refresh_catalogue()
+        self._catalogue.looked(now_ms, adopting=begun)
+        return begun
 
     async def _switch_if_due(self, now_ms: int) -> None:
         if passed(now_ms, self._switched_ms, SWITCH_CHECK_MS):
@@ -133,9 +158,8 @@ class Housekeeping:
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
-        late = passed(now_ms, self._flushed_ms, self._intervals.flush_interval_ms)
-        due = aggregator.unflushed_events >= self._intervals.flush_events
-        if not due and not (late and aggregator.has_news):
+        bounds, held = self._intervals.flush, aggregator.unflushed
+        if not flush_due(bounds, held, self._flushed_ms, now_ms, has_news=aggregator.has_news):
             return False
         self._flushed_ms = now_ms
         return await aggregator.flush_soon()

@@ -11,22 +11,23 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from aggregator.catch_up import (
+    CatchUp,
+    Preparation,
     another_log,
-    caught_up_seen,
     check_nothing_lost,
-    check_same_log,
-    start_of,
 )
+from aggregator.slice.adoption import Meters
+from aggregator.slice.flush_due import Unflushed
 from aggregator.slice.partition import Partition
+from aggregator.slice.tracing import CountedTraces
 from aggregator.slice.writer import Reached, Writer
 from meterline.event import Log, Record, decode_record
 from meterline.limits import (
     COUNT_BACK_TRIES_MAX,
     LOG_READ_RECORDS_MAX,
     UNFLUSHED_BYTES_MAX,
-    UNFLUSHED_EVENTS_MAX,
 )
-from meterline.meter import Catalogue, CatalogueStore, measures_of
+from meterline.meter import Catalogue, CatalogueStore
 from meterline.ports import (
     SILENT,
     OutdatedMeters,
@@ -75,41 +76,47 @@ class Aggregator:
         self.now_ms = 0  # as of the latest turn of whoever drives it
         self._recorder = recorder
         self._losses_accepted = losses_accepted or {}
+        self._preparation = Preparation(
+            log, usage, progress, open_seen, horizon_ms, self._losses_accepted
+        )
         self.log = log
         self.usage = usage
         self.progress = progress
-        self.catalogue = Catalogue(-1, ())
         self.partitions: dict[int, Partition] = {}
+        self._first_catalogue = asyncio.Lock()
         self.catalogue_store = catalogue_store
-        self._open_seen = open_seen
         self._horizon_ms = horizon_ms
-        self._measures = measures_of(self.catalogue)
+        self.traces = CountedTraces()
         self._writer = Writer(usage, progress, recorder)
+        self._meters = Meters(catalogue_store, usage)
 
     # --- partitions ---
 
     async def open(self, number: int) -> Partition:
-        """Take a partition on: find its start, bring its seen store up to it."""
-        if number in self.partitions:
-            return self.partitions[number]
-        if self.catalogue.version < 0:
-            await self.refresh_catalogue()
-        seal = await self.progress.last_seal(self.log.number, number)
-        counted = (await self.progress.flushed_ends(self.log.number, 0)).get(number, 0)
-        seen = self._open_seen(number)
-        try:
-            reached = max(seen.applied, 0 if seal is None else seal.end)
-            await check_same_log(self.log, number, seal, max(reached, counted))
-            start = await start_of(self.log, self.usage, number, reached, self._losses_accepted)
-            await caught_up_seen(self.usage, self.log.number, number, seen, start)
-        except BaseException:
-            seen.close()
-            raise
-        partition = Partition(self.log.number, number, start, seen)
-        partition.append_ms = 0 if seal is None else seal.append_ms
-        self.partitions[number] = partition
+        """Take a partition on, and wait until that is done."""
+        if number not in self.partitions:
+            self.take_on(await self.prepared(number))
+        return self.partitions[number]
+
+    async def prepared(self, number: int) -> Partition:
+        """A partition that can be taken on. Until it is, nothing changes for others, so this may
+        run beside everything else. Raises `Unavailable`: call again.
+        """
+        async with self._first_catalogue:  # a later one is taken on between records only
+            if self.catalogue.version < 0:
+                await self.refresh_catalogue()
+        return await self._preparation.prepared(number)
+
+    @property
+    def catching_up(self) -> Mapping[int, CatchUp]:
+        """Partitions that will be taken on, whose seen stores are being brought up."""
+        return self._preparation.catching_up
+
+    def take_on(self, partition: Partition) -> None:
+        """Count a partition that was prepared, from now on."""
+        partition.look_ahead(self._meters.ahead)
+        self.partitions[partition.number] = partition
         self._recorder.count(metrics.REBALANCES, 1, "taken")
-        return partition
 
     def close(self, number: int) -> None:
         """Let go of a partition; its open slice is somebody else's to read again."""
@@ -132,7 +139,8 @@ class Aggregator:
         again then.
 
         `follows` says that no record lies between that offset and this record. False means that
-        records are missing before it (a slice was dropped): read them from the log first.
+        records are missing before it (a slice was dropped): read them from the log first. It is
+        also False where the partition had to be given back: take it on again.
         """
         partition = self.partitions[record.partition]
         if record.offset < partition.next_offset:
@@ -142,36 +150,30 @@ class Aggregator:
         if record.log_id not in ("", self.log.id):
             raise another_log(record, self.log.id)
         try:
-            await self._catch_up(partition)  # also where a new seen store was left behind
             return await self._taken(partition, record, follows)
         except SeenDamaged:
-            await self._renew_seen(partition)
+            self._give_back(partition)
             return False
 
     async def _taken(self, partition: Partition, record: Record, follows: int) -> bool:
-        unflushed_bytes = sum([p.untaken_bytes for p in self.partitions.values()])
-        if unflushed_bytes >= UNFLUSHED_BYTES_MAX or self.unflushed_events >= UNFLUSHED_EVENTS_MAX:
+        if sum([p.untaken_bytes for p in self.partitions.values()]) >= UNFLUSHED_BYTES_MAX:
             await self.flush()  # the store is slower than the log: wait, memory is bounded
         items = decode_record(record)
         if partition.closes_with(record, items):
             await self.seal(partition)
             if partition.next_offset < follows:
                 return False
-        partition.absorb(record, items, self._measures, self._horizon_ms)
+        partition.absorb(record, items, self._meters.measures, self._horizon_ms)
+        self.traces.take_in(record, items)
         return True
 
-    async def _renew_seen(self, partition: Partition) -> None:
-        """A damaged seen store gives way to a new one; the open slice is read again."""
+    def _give_back(self, partition: Partition) -> None:
+        """A damaged seen store gives way to a new one: the partition is prepared anew, and its open
+        slice read again. Until then it is not this worker's.
+        """
         partition.drop_slice()
         partition.seen.discard()
-        partition.seen = self._open_seen(partition.number)
-        await self._catch_up(partition)
-
-    async def _catch_up(self, partition: Partition) -> None:
-        """Bring a new seen store up to the border where the next slice begins."""
-        border, seen = partition.next_offset, partition.seen
-        if partition.slice is None and seen.applied < border:
-            await caught_up_seen(self.usage, self.log.number, partition.number, seen, border)
+        del self.partitions[partition.number]
 
     async def read_some(self, number: int) -> int:
         """Feed the next records from the log itself; how many there were."""
@@ -207,14 +209,19 @@ class Aggregator:
         """Everything taken in is durable on return. Raises `Unavailable`: call again, the rows are
         kept.
         """
-        await self._writer.finish()
+        await self._finish()
         if self._begin_flush():
-            await self._writer.finish()
+            await self._finish()
 
     async def settle(self) -> None:
         """Take note of a flush that has ended. Raises `Unavailable` where it failed: call again."""
         if not self._writer.busy:
-            await self._writer.finish()
+            await self._finish()
+
+    async def _finish(self) -> None:
+        """Nothing is owed on return. A catalogue that came with the flush is that of all claims."""
+        await self._writer.finish()
+        self._meters.settle()
 
     async def flush_soon(self) -> bool:
         """Begin to write what changed, unless a flush is still on its way; false then. Raises
@@ -222,38 +229,41 @@ class Aggregator:
         """
         if self._writer.busy:
             return False
-        await self._writer.finish()
+        await self._finish()
         return self._begin_flush()
 
     @property
-    def unflushed_events(self) -> int:
-        """Taken in and in no flush yet. Counted by partition: what is dropped with a slice, or
-        given up with its partition, is not waited for.
+    def unflushed(self) -> Unflushed:
+        """Counted by partition: what is dropped with a slice, or given up with its partition, is
+        not waited for.
         """
-        return sum([partition.untaken_events for partition in self.partitions.values()])
+        held = self.partitions.values()
+        events, size = [it.untaken_events for it in held], [it.untaken_bytes for it in held]
+        return Unflushed(sum(events), sum(size))
 
     @property
     def has_news(self) -> bool:
         """Whether there is anything that a flush would tell the world."""
         version = self.catalogue.version
-        return self._writer.owes or any(
-            p.recorded != (version, p.next_offset) for p in self.partitions.values()
-        )
+        if self._writer.owes or self._meters.is_ready(self.partitions):
+            return True
+        return any(p.recorded != (version, p.next_offset) for p in self.partitions.values())
 
     def _begin_flush(self) -> bool:
-        version = self.catalogue.version
+        adopts = self._meters.adopt(self.partitions)
+        version = self._meters.version
         rows, reached = Flush(), []
         for partition in self.partitions.values():
             self._tell_lookups(partition)
             end = partition.next_offset
-            if partition.slice is not None and partition.taken_end < end:
+            if partition.slice is not None and (adopts or partition.taken_end < end):
                 rows.extend(partition.slice.take())
                 partition.taken_end = end
                 partition.untaken_events = partition.untaken_bytes = 0
             if partition.recorded != (version, end):
                 reached.append(Reached(partition, partition.epoch, end))
         if reached:
-            self._writer.start(rows, reached, version)
+            self._writer.start(rows, reached, version, self.traces)
         return bool(reached)
 
     def _tell_lookups(self, partition: Partition) -> None:
@@ -298,11 +308,9 @@ class Aggregator:
         )._replace(late=counted["late_tallies"].rows + counted["late_members"].rows)
         try:
             await self.progress.seal(seal)
-        except OutdatedMeters:  # whoever tries again must not do so by the same ones
-            partition.drop_slice()
-            if not await self.refresh_catalogue():
-                raise
-            return
+        except OutdatedMeters:  # whoever tries again must not do so by the same ones for ever
+            await self.refresh_catalogue()
+            raise
         partition.seal_slice()
         self._recorder.count(metrics.SEALS, 1, "sealed")
 
@@ -320,11 +328,12 @@ class Aggregator:
         expected: tuple[Mapping[str, Counted], AccountRow],
     ) -> None:
         """Leave a slice that somebody else has sealed. That it differs is recorded first: nobody
-        would find it out again. By older meters nothing is judged: their rows may be dropped.
+        would find it out again. By older meters nothing is judged: their rows may be dropped. Nor
+        by what the store itself has told.
         """
         open_slice = partition.slice
         assert open_slice is not None, "only an open slice is left"
-        if await self.refresh_catalogue():
+        if await self.refresh_catalogue() or open_slice.borrowed:
             partition.drop_slice()  # an empty one, too: it is read again
             return
         at_ms = max(self.now_ms, partition.append_ms)
@@ -361,14 +370,24 @@ class Aggregator:
 
     # --- the catalogue ---
 
+    @property
+    def catalogue(self) -> Catalogue:
+        """That by which all below each `flushed_end` is counted."""
+        return self._meters.catalogue
+
+    @property
+    def is_adopting(self) -> bool:
+        """Whether a newer catalogue is on its way, and nothing is claimed by it so far."""
+        return self._meters.is_adopting
+
     async def refresh_catalogue(self) -> bool:
-        """Take on a newer catalogue, if there is one: like a crash, open slices are dropped and
-        read again.
+        """Begin to take on a newer catalogue, if there is one. Whether one is on its way: nothing
+        is dropped, and a flush takes it on once `read_ahead` has nothing left to do.
         """
-        if await self.catalogue_store.catalogue_version() <= self.catalogue.version:
-            return False
-        self.catalogue = await self.catalogue_store.catalogue()
-        self._measures = measures_of(self.catalogue)
-        for partition in self.partitions.values():
-            partition.adopt(self._measures)
-        return True
+        return await self._meters.look(self.partitions)
+
+    async def read_ahead(self) -> bool:
+        """A step of taking a newer catalogue on, beside everything else; False where there is
+        nothing to do for now. Raises `Unavailable`: call again after a while.
+        """
+        return await self._meters.read(self.partitions)

@@ -42,7 +42,7 @@ class Dispatcher:
         self._clock = clock
         self._plan_terms = plan_terms
         self._sending = DeliverySender(
-            sources.reports, sender, box, clock, send_terms, idle_s, recorder
+            sources.reports, sender, box, clock, send_terms, idle_s, recorder, sources.traces
         )
         self._idle_s = idle_s
         self._planning = Loop("plan", idle_s)

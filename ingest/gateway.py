@@ -13,6 +13,7 @@ from ingest.admission import AdmissionRules, Admitted, BodyForm, admit, body_for
 from ingest.binary_mode import HTTP_PREFIX, event_text, http_attributes
 from ingest.event_shape import EXAMPLE, EventBatch, EventBody
 from ingest.publisher import Publisher
+from ingest.tracing import admitted_of, appending
 from meterline.access import Principal, Scope
 from meterline.event import Event, decode_event
 from meterline.http import read_body
@@ -20,6 +21,7 @@ from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, raw_body
 from meterline.http.shapes import AnyParameters
+from meterline.http.tracing import TRACE, RequestTrace
 from meterline.limits import BODY_BYTES_MAX
 from meterline.ports import SILENT, Clock, Recorder, metrics
 from meterline.problem import Problem, ProblemType
@@ -130,14 +132,34 @@ class Gateway:
     async def _post(self, status: int, call: Call[Any, None]) -> web.Response:
         """The answer once all is durable."""
         request, principal = call.request, call.principal
+        trace = request.get(TRACE)  # None where traces are off
+        since_ns = 0 if trace is None else trace.tracer.now_ns()
         try:
             admitted, recorded_ms = await self._admitted(request, principal)
         except Problem:
             self._recorder.count(metrics.INGEST_REFUSED, 1)
             raise
+        if trace is not None:
+            admitted_of(trace, admitted, since_ns)
         self.take(request, principal, len(admitted))
-        await self._publisher.publish(admitted, recorded_ms)
+        if trace is None:
+            await self._publisher.publish(admitted, recorded_ms)
+        else:
+            await self._publish_traced(trace, admitted, recorded_ms)
         return web.Response(status=status)
+
+    async def _publish_traced(
+        self, trace: RequestTrace, admitted: Sequence[Admitted], recorded_ms: int
+    ) -> None:
+        span, events = appending(trace, admitted)
+        try:
+            await self._publisher.publish(events, recorded_ms)
+        except Problem as problem:
+            if span is not None:
+                span.end(problem.type.slug)
+            raise
+        if span is not None:
+            span.end()
 
     async def _admitted(
         self, request: web.Request, principal: Principal

@@ -82,10 +82,13 @@ LOG_CONVERT_PAGES_MAX: Final = 16_384  # 256 MiB: a start writes a file of an ol
 # --- the aggregator (docs/architecture.md, "Tallies") ---
 SLICE_EVENTS_MAX: Final = 65_536
 SLICE_SPAN_MS: Final = 5 * 60 * 1_000
-FLUSH_EVENTS: Final = 20_000  # a flush is due after so many events: bounds memory
+FLUSH_EVENTS: Final = 65_536  # a flush is due after so many events,
+FLUSH_BYTES: Final = 48 * 1024 * 1024  # or so much memory: another of the kind is on its way
+FLUSH_LARGE_EVENTS: Final = 20_000  # in an interval; of more the next flush is later, so many times
+FLUSH_STRETCH: Final = 1.5  # as late: tallies an event get fewer, and 2xx to queryable is below 2 s
+EVENT_ROWS_BYTES: Final = 512  # of memory, which the rows of an event take besides its text
 TALLIES_HASHED_AT_ONCE: Final = 4_096  # some ten milliseconds: a gateway may share the loop
-UNFLUSHED_EVENTS_MAX: Final = 65_536  # taken in and not on their way to the store: bounds memory
-UNFLUSHED_BYTES_MAX: Final = 64 * 1024 * 1024  # the same for large events
+UNFLUSHED_BYTES_MAX: Final = 64 * 1024 * 1024  # of memory, in no flush yet: then counting waits
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
@@ -93,7 +96,7 @@ FLUSH_MONTHS_MAX: Final = 50  # ClickHouse refuses an insert that spans over 100
 HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace
 REJECTED_VALUE_CHARS_MAX: Final = 256  # of a value that is listed as rejected
 REJECT_TEXT_BYTES_MAX: Final = 128 * 1024  # kept of what is invalid; as JSON six times as long
-SEEN_CHUNK_ROWS: Final = 50_000  # rows of one step of catch-up
+SEEN_CHUNK_ROWS: Final = 50_000  # rows read at a time, of the seen table
 COUNT_BACK_TRIES_MAX: Final = 5  # a slice that differs so often is a fault to be looked at
 
 # --- numbers (docs/architecture.md, "Tallies") ---
@@ -141,6 +144,8 @@ BLOCK_STEP_S_MAX: Final = 1_800  # of one statement: merging the largest takes m
 BLOCK_TALLIES_MAX: Final = 500_000  # of one new block: some seconds of one core
 BLOCK_SLICES_MAX: Final = 1_000  # of one partition in a new block: bounds a statement of the ledger
 BLOCK_LOOK_S: Final = 10  # between two looks for what is due
+BLOCK_BEHIND_S: Final = 5  # counting is behind the log for so long: the making of blocks gives way
+BLOCK_BEHIND_RESTS: Final = 19  # then it rests so many times as long as it worked: a twentieth
 BLOCK_SWEEP_S: Final = 60  # between two looks for rows that nobody reads
 BLOCK_KEPT_MS: Final = 20 * 60 * 1_000  # of a replaced block: longer than any reader may read
 BLOCK_MAKING_MS: Final = 6 * 60 * 60 * 1_000  # whoever began so long ago is gone
@@ -153,6 +158,7 @@ BLOCK_ROWS_MAX: Final = 1 << 28  # of one block, all tables: its merging takes m
 # What blocks answered is kept for whoever asks again: a month by day of 10,000 customers and more.
 BLOCK_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024  # of one process: embedded it has 1.2 GB in all
 BLOCK_CACHE_ANSWER_BYTES_MAX: Final = 512 * 1024  # of one question: some ms to decode it each time
+BLOCK_ENDS_KEPT_MAX: Final = 4_096  # questions for the first and last minute of blocks: about 1 MB
 BLOCK_CACHE_RUN_SHARE: Final = BLOCK_FAN // 2  # of the largest: smaller columns are merged sooner
 QUERY_WINDOWS_MAX: Final = 100_000  # windows of one answer: eleven years of hours
 QUERY_SUBJECTS_MAX: Final = 1_000
@@ -380,9 +386,13 @@ USAGE_READ_S_MAX: Final = 30  # until the first row: clients and proxies wait a 
 USAGE_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of a step of one answer, before it is on disk
 RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under load never ends
 
-# --- the seen store: one per partition, so each number counts sixteen times ---
-SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024
-SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
+# --- the seen store: one per partition ---
+SEEN_CACHE_BYTES: Final = 64 * 1024 * 1024  # of all partitions of a process: filters spare reads
+SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024  # of each partition, sixteen times
+SEEN_SHARE_KEYS: Final = 1_000_000  # read and written at a time to catch up: 40 MB, half a second
+SEEN_BULKS_MAX: Final = 2  # partitions of one process that catch up at once
+SEEN_TURN_KEYS: Final = 1_000  # written before others get the interpreter: half a millisecond,
+SEEN_PAUSE_S: Final = 0.000_05  # and the least pause that makes the writing thread let it go
 SEEN_ASIDE_MAX: Final = 3  # damaged copies of one partition kept for a person to look at
 
 # --- a start ---
@@ -396,9 +406,8 @@ START_REFUSALS_MAX: Final = 4
 
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
-CATALOGUE_PAUSE_MS: Final = 5_000  # after a change, which costs reading open slices again
-REREADS_PER_CATALOGUE: Final = 5  # the pause is at least so many times what that reading took
-CATALOGUE_PAUSE_MS_MAX: Final = 300_000  # a clock that jumped while it was read must not hold it up
+CATALOGUE_PAUSE_MS_MAX: Final = 60_000  # a clock that jumped meanwhile must not hold a new one up
+ADOPT_LOOKED_EVENTS: Final = 16  # folded for a new meter, before it is looked who else has work
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often,
 CLAIM_IDLE_MS: Final = 2_000  # and so seldom while nothing moves: each asking is a transaction
 # After something moved: whoever waits for it waits the produce deadline and the skew of clocks.
@@ -434,6 +443,9 @@ RETENTION_NOTICE_MS: Final = 24 * 60 * 60 * 1_000
 IDLE_SLICE_MS: Final = 60 * 60 * 1_000  # then a slice is closed: far below any retention
 POLL_BUSY_S: Final = 0.05  # until the embedded worker looks again while it has rows to write
 POLL_IDLE_S: Final = 1.0  # and while nothing moves: an append wakes it, a new meter is seen so soon
+CATCH_UP_LOG_S: Final = 5.0  # how far a partition is that catches up is logged so often,
+CATCH_UP_TELL_MS: Final = 1_000  # and told to the control store, for the status
+CATCH_UP_STALE_MS: Final = 60_000  # after so long nobody is at it any more: the worker ended
 HOUSEKEEPING_INTERVAL_S: Final = 0.1
 WORKER_BACKOFF_MIN_S: Final = 0.2
 WORKER_BACKOFF_MAX_S: Final = 10.0
@@ -441,13 +453,32 @@ FAUST_BUFFER_RECORDS_MAX: Final = 32  # Faust's default of 4,096 packs would be 
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
 FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are given to stop
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet
-REREAD_TURN_S: Final = 0.05  # of reading a dropped slice again, between other work
+REREAD_TURN_S: Final = 0.05  # of reading a dropped slice again, between other work,
+REREAD_ALONE_S: Final = 0.5  # and of all partitions together, where no other one is counted
 BACKFILL_YIELD_EVENTS: Final = 500  # events folded before others on the loop get their turn
 SILENT_AFTER_S: Final = 5  # lag without progress for so long: the log is read past Faust
 SILENT_BESIDE_OTHERS_AFTER_S: Final = 30  # while it brings others: it brings one after another
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process
 STUCK_LOOK_S: Final = 5  # how often a worker is looked at for that
 STUCK_STOP_S: Final = 10.0  # for a good end of one that is stuck; then the process ends without
+
+# --- traces: each bound is of one process ---
+TRACE_LINKS_MAX: Final = 32  # of a span, to other traces: a page shows no more
+TRACE_EVENTS_MAX: Final = 16  # of a request: 73 bytes each in the log
+TRACE_STATE_CHARS_MAX: Final = 512  # W3C 3.3.1.5: at least so much is passed on
+TRACE_ATTRIBUTE_CHARS_MAX: Final = 256
+SPANS_PER_SECOND_MAX: Final = 1_000  # whatever callers ask for: a tenth of a core to encode
+SPANS_QUEUED_MAX: Final = 4_096  # of 2 kB: 8 MB while the collector is away
+SPANS_EXPORTED_MAX: Final = 512  # at once
+SPANS_EXPORT_S: Final = 5.0  # for the collector to answer; then they are given up
+SPANS_EXPORT_EVERY_MS: Final = 2_000
+SPANS_STOP_S: Final = 2.0  # a process that ends waits so long for its last spans
+TRACED_RUNS_REMEMBERED_MAX: Final = 256
+TRACED_OF_RUN_MAX: Final = 1_000  # events that are read for their traces,
+TRACED_OF_SUBJECT_MAX: Final = 8  # and of one subject: the links of a delivery
+TRACED_BODY_BYTES_MAX: Final = 65_536  # a larger body is not read for what it reports
+TRACE_LOOK_S: Final = 2.0  # in the usage store, for the events behind a run
+TRACE_LOOK_ROWS_MAX: Final = 2_000_000  # as of a search of a second
 
 # --- the console ---
 CONSOLE_ASSET_AGE_S: Final = 365 * 24 * 60 * 60  # its name changes when it does
@@ -459,3 +490,12 @@ SESSION_REMEMBERED_MS: Final = 2_000  # signing out is known to every process so
 SESSIONS_REMEMBERED_MAX: Final = 10_000  # in a process: some MB
 SIGN_IN_REFUSALS_MAX: Final = 30  # wrong keys in SIGN_IN_WINDOW_S: people mistype, machines search
 SIGN_IN_WINDOW_S: Final = 60
+
+# --- archives ---
+ARCHIVE_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines read, and inserted, at once: bounds memory
+ARCHIVE_ROWS: Final = 500  # of the control store, in one statement
+ARCHIVE_BODIES: Final = 16  # of deliveries in one statement: each may have some MB
+ARCHIVE_RECORDS: Final = 1_000  # of the log, read at once; 16 MB at most
+ARCHIVE_TRIES: Final = 3  # a block that is replaced meanwhile, or an erasure, begins a backup anew
+ARCHIVE_MS_MAX: Final = 20 * 60 * 60 * 1_000  # well below RETENTION_NOTICE_MS
+ARCHIVE_ORDER_BYTES_MAX: Final = 64 * 1024  # what is asked of a server, and each line of its answer

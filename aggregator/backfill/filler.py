@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from aggregator.backfill.background import Background
 from aggregator.backfill.fold import refolded_together
 from aggregator.catalogue_debounce import passed
+from aggregator.slice.background import Background
 from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
 from meterline.limits import (

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import structs
 
-from aggregator.backfill.background import Background
+from aggregator.slice.background import Background
 from aggregator.slice.fold import SliceFold
 from meterline.event import Event, decode_event, is_erased, position
 from meterline.limits import BACKFILL_YIELD_EVENTS

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import structlog
 
 from aggregator.blocks import BlockMaker
-from meterline.limits import BLOCK_LOOK_S, BLOCK_SWEEP_S
+from meterline.limits import BLOCK_BEHIND_RESTS, BLOCK_BEHIND_S, BLOCK_LOOK_S, BLOCK_SWEEP_S
 from meterline.ports import Unavailable
 from meterline.window import Backoff
 
@@ -23,24 +24,29 @@ class Driver(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class BesideCounting:
+    """What the making of blocks must know of counting: whether this worker is the one that makes
+    them (`holds`), what comes before at each look (`before`: erasures, whose rows no block may be
+    made of meanwhile), and for how many seconds counting has been behind the log (`behind_s`).
+    """
+
+    holds: Callable[[], bool]
+    before: Callable[[], Awaitable[None]]
+    behind_s: Callable[[], float]
+
+
 class WithBlocks:
     """A driver of counting, with the making of blocks beside it."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        maker: BlockMaker,
-        holds: Callable[[], bool],
-        before: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, driver: Driver, maker: BlockMaker, counted: BesideCounting) -> None:
         self._driver = driver
         self._maker = maker
-        self._holds = holds
-        self._before = before
+        self._counted = counted
 
     async def run(self, stop: asyncio.Event) -> None:
         """As the driver does. A block in the making is given up at the end."""
-        making = asyncio.create_task(make_blocks_for_ever(self._maker, self._holds, self._before))
+        making = asyncio.create_task(make_blocks_for_ever(self._maker, self._counted))
         try:
             await self._driver.run(stop)
         finally:
@@ -48,28 +54,35 @@ class WithBlocks:
             await asyncio.gather(making, return_exceptions=True)
 
 
-async def make_blocks_for_ever(
-    maker: BlockMaker, holds: Callable[[], bool], before: Callable[[], Awaitable[None]]
-) -> None:
-    """Until cancelled. `before` is done at each look: erasures, whose rows no block may be made of
-    meanwhile. Works only while `holds` says so, and rests as long as it made blocks. What
-    nobody reads is swept away beside that: there may always be something to be made. Nothing that
-    goes wrong here ends counting: readers read minutes where there is no block.
+async def make_blocks_for_ever(maker: BlockMaker, counted: BesideCounting) -> None:
+    """Until cancelled. Works only while this worker `holds`, and rests as long as it made blocks;
+    far longer while counting is behind. What nobody reads is swept away beside that: there may
+    always be something to be made. Nothing that goes wrong here ends counting: readers read minutes
+    where there is no block.
     """
     await asyncio.gather(
-        _for_ever(partial(_made, maker, before), BLOCK_LOOK_S, holds),
-        _for_ever(maker.sweep, BLOCK_SWEEP_S, holds),
+        _for_ever(partial(_made, maker, counted), BLOCK_LOOK_S, counted.holds),
+        _for_ever(maker.sweep, BLOCK_SWEEP_S, counted.holds),
     )
 
 
-async def _made(maker: BlockMaker, before: Callable[[], Awaitable[None]]) -> None:
+async def _made(maker: BlockMaker, counted: BesideCounting) -> None:
     """Make whatever is due. Rests are measured by the loop: clocks step."""
-    await before()
+    await counted.before()
     time_s = asyncio.get_running_loop().time
     began_s = time_s()
     while await maker.step():
-        await asyncio.sleep(time_s() - began_s)
+        took_s = time_s() - began_s
+        await asyncio.sleep(took_s)
+        await _give_way(took_s * (BLOCK_BEHIND_RESTS - 1), counted.behind_s)
         began_s = time_s()
+
+
+async def _give_way(rest_s: float, behind_s: Callable[[], float]) -> None:
+    """Rest on while counting is behind, for so long at most."""
+    while rest_s > 0 and behind_s() > BLOCK_BEHIND_S:
+        await asyncio.sleep(min(rest_s, 1.0))
+        rest_s -= 1.0
 
 
 async def _for_ever(

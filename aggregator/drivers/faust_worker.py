@@ -16,6 +16,7 @@ import faust
 import structlog
 
 from aggregator.drivers.faust_credentials import credentials
+from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns, beside
 from aggregator.housekeeping import Housekeeping
@@ -28,6 +29,7 @@ from meterline.limits import (
     FAUST_SESSION_TIMEOUT_S,
     FAUST_STOP_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
+    REREAD_ALONE_S,
     REREAD_TURN_S,
 )
 from meterline.ports import Clock
@@ -69,9 +71,12 @@ class FaustWorker:
         self._clock = clock
         self._record_of = record_of
         self._lock = asyncio.Lock()
-        self._held: dict[int, deque[Any]] = defaultdict(deque)  # events not yet sealed, in order
+        # events not yet sealed, in order, with the offsets of their records
+        self._held: dict[int, deque[tuple[int, Any]]] = defaultdict(deque)
         # offset after the last record that Faust brought, or should have
         self._fed_end: dict[int, int] = {}
+        self._openings = Openings(aggregator, standing)
+        self._behind: set[int] = set()  # what came while they were prepared is not read yet
         self._revoked: set[int] = set()
         self._lag = LagWatch(aggregator.log)
         self._failed: asyncio.Future[Any] | None = None
@@ -106,6 +111,7 @@ class FaustWorker:
                 end.cancel()
             await asyncio.gather(ticking, stopping, *tasks, return_exceptions=True)
             await self._stop_faust()
+            await self._openings.close()
             await self._aggregator.close_all()
         if self._failed.done():
             self._failed.result()
@@ -135,34 +141,50 @@ class FaustWorker:
         event.value = event.message.value = None  # it is held for minutes, without its bytes
         number = record.partition
         self._lag.received(self._clock.now_ms())
-        self._held[number].append(event)
+        self._held[number].append((record.offset, event))
         turns = Turns()
         while not await turns.take(self._absorb(record)):
             self._lag.reset()
         self._ack(number)
 
     async def _absorb(self, record: Record) -> None:
+        """Take a record in. Of a partition that is not open yet, or was not a moment ago, it is
+        read from the log later, a turn at a time: others are not held up.
+        """
         number = record.partition
-        partition = await self._aggregator.open(number)
-        follows = record.offset  # Faust is not believed that nothing lies before: the log is asked
-        while not await self._aggregator.feed(record, follows):
-            if not await self._aggregator.read_some(number):
-                await self._aggregator.check_truncation(number)
-                follows = partition.next_offset
+        if self._opened(number) and number not in self._behind:
+            await self._feed(record)
         self._fed_end[number] = max(record.offset + 1, self._fed_end.get(number, 0))
+
+    async def _feed(self, record: Record) -> None:
+        number, aggregator = record.partition, self._aggregator
+        follows = record.offset  # Faust is not believed that nothing lies before: the log is asked
+        while not await aggregator.feed(record, follows):
+            if not self._opened(number):  # it was given back
+                return
+            if not await aggregator.read_some(number):
+                await aggregator.check_truncation(number)
+                follows = aggregator.partitions[number].next_offset
+
+    def _opened(self, number: int) -> bool:
+        """Whether a partition is this worker's to count; it is prepared where it is not."""
+        if not self._openings.is_open(number):
+            self._behind.add(number)
+            return False
+        return True
 
     def _ack(self, number: int) -> None:
         """Let Faust commit what lies in sealed slices: committed offsets are always borders."""
         held = self._held[number]
         partition = self._aggregator.partitions.get(number)
-        while held and partition is not None and held[0].message.offset < partition.sealed_end:
-            held.popleft().ack()
+        while held and partition is not None and held[0][0] < partition.sealed_end:
+            held.popleft()[1].ack()
 
     async def _tick_for_ever(self) -> None:
         turns = Turns()
         try:
             while True:
-                await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+                await asyncio.sleep(self._pause_s())
                 if not await turns.take(self._tick_alone()):
                     self._lag.reset()
         except Exception as error:  # noqa: BLE001 - reported by `run`
@@ -177,15 +199,16 @@ class FaustWorker:
             self._renewed(client)
         self._close_revoked()
         assigned = self._assigned()
-        self._release(set(self._aggregator.partitions) - assigned)
+        self._release((set(self._aggregator.partitions) | self._openings.numbers) - assigned)
         for number in assigned:
-            await self._aggregator.open(number)
-            await self._read_again(number)
+            if self._opened(number):
+                await self._read_again(number)
         now_ms = self._clock.now_ms()
         await self._housekeeping.tick(now_ms)
         for number in assigned:
             self._ack(number)
-        for number in assigned:  # last: where the log is away, all else is done
+        # last: where the log is away, all else is done
+        for number in assigned & set(self._aggregator.partitions):
             await self._mind_silence(number, now_ms)
 
     async def _mind_silence(self, number: int, now_ms: int) -> None:
@@ -200,13 +223,30 @@ class FaustWorker:
         """A dropped slice, and what Faust did not bring, is read from the log itself; a turn at a
         time.
         """
-        partition = self._aggregator.partitions[number]
-        ends = asyncio.get_running_loop().time() + REREAD_TURN_S
-        while partition.next_offset < self._fed_end.get(number, 0):
-            if not await self._aggregator.read_some(number):
+        aggregator = self._aggregator
+        ends = asyncio.get_running_loop().time() + self._turn_s()
+        while aggregator.partitions[number].next_offset < self._fed_end.get(number, 0):
+            if not await aggregator.read_some(number) or number not in aggregator.partitions:
                 return
             if asyncio.get_running_loop().time() > ends:
                 return
+        self._behind.discard(number)
+
+    def _turn_s(self) -> float:
+        """How long a partition is read again at a time: longer where nobody else waits."""
+        held = self._aggregator.partitions.keys()
+        if held - self._behind:
+            return REREAD_TURN_S
+        return max(REREAD_TURN_S, REREAD_ALONE_S / max(1, len(held)))
+
+    def _pause_s(self) -> float:
+        """Until the next turn. Where partitions are read again, others get about as long as that
+        takes, if there are any.
+        """
+        held = self._aggregator.partitions.keys()
+        if not self._behind & held:
+            return HOUSEKEEPING_INTERVAL_S
+        return REREAD_TURN_S if held - self._behind else REREAD_TURN_S / 10
 
     def _client(self) -> Any:
         """The client of Faust's consumer, which lives in a thread of Faust's; None before it is."""
@@ -224,6 +264,8 @@ class FaustWorker:
         self._revoked = set()
 
     def _release(self, numbers: set[int]) -> None:
+        self._openings.give_up(numbers)
+        self._behind -= numbers
         for number in numbers:
             self._aggregator.close(number)
             self._held.pop(number, None)

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
+from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns, beside
 from aggregator.housekeeping import Housekeeping
@@ -28,6 +28,7 @@ class PollWorker:
     ) -> None:
         self._news = news
         self._standing = standing
+        self._openings = Openings(aggregator, standing)
         self._aggregator = aggregator
         self._housekeeping = housekeeping
         self._clock = clock
@@ -49,29 +50,32 @@ class PollWorker:
             for end in ends:
                 end.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
+            await self._openings.close()
             await self._aggregator.close_all()
 
     async def _round(self, ends: Sequence[asyncio.Future[Any]]) -> None:
         aggregator = self._aggregator
         read = 0
         for number in range(aggregator.log.partitions):
-            with nullcontext() if self._standing is None else self._standing.opening():
-                await aggregator.open(number)
+            if not self._openings.is_open(number):
+                continue
             read += await aggregator.read_some(number)
             await self._housekeeping.tick(self._clock.now_ms())
         if not read and not await self._housekeeping.tick(self._clock.now_ms()):
             await self._rest(ends)
 
     async def _rest(self, ends: Sequence[asyncio.Future[Any]]) -> None:
-        """Until an append, if nothing is left to be written, or one of `ends` is done. What is not
+        """Until an append, if nothing is left to be done, or one of `ends` is done. What is not
         told as an append, such as a new meter, is seen when the wait ends.
         """
-        if self._aggregator.has_news:
+        if self._aggregator.has_news or self._aggregator.is_adopting:
             await asyncio.sleep(POLL_BUSY_S)
             return
         waiting = asyncio.ensure_future(self._news(POLL_IDLE_S))
         try:
-            await asyncio.wait([waiting, *ends], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [waiting, *ends, *self._openings.tasks], return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)

@@ -1,7 +1,6 @@
 """Whether counting gets on, told from what the worker knows without asking anybody (pure)."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Final
 
 from meterline.limits import SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
@@ -25,7 +24,6 @@ class Standing:
         self._stuck_after_s = stuck_after_s
         self._since_s: dict[int, tuple[int, float]] = {}  # where it stands, since when
         self._waited_s = float("-inf")  # when something outside was last known to be away
-        self._opening = False
         self._checked_s: float | None = None
 
     def look(self, reached: Mapping[int, int], ends: Mapping[int, int], now_s: float) -> None:
@@ -57,22 +55,13 @@ class Standing:
         """Something outside was away just now: a new process would wait for it as well."""
         self._waited_s = now_s
 
-    @contextmanager
-    def opening(self) -> Iterator[None]:
-        """Opening a partition may read again all that was seen: that takes what it takes."""
-        self._opening = True
-        try:
-            yield
-        finally:
-            self._opening = False
-
     def check_stuck(self, now_s: float) -> None:
         """Raises `Stuck` where a partition stands for so long without a reason. Call it every
         few seconds: after a longer pause nobody knows why it stands.
         """
         before_s, self._checked_s = self._checked_s, now_s
         paused = before_s is None or now_s - before_s > SILENT_BESIDE_OTHERS_AFTER_S
-        if self._opening or paused:
+        if paused:
             self._waited_s = now_s
         for number, (offset, since_s) in sorted(self._since_s.items()):
             if now_s - max(since_s, self._waited_s) >= self._stuck_after_s:

@@ -3,7 +3,7 @@ loops that tell how far everything is complete, and fill in new meters.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -61,22 +61,32 @@ async def claim_for_ever(housekeeping: Housekeeping, clock: Clock) -> None:
             await asyncio.sleep(WORKER_BACKOFF_MIN_S)
 
 
-async def fill_for_ever(backfill: Backfill, clock: Clock) -> None:
+async def work_for_ever(name: str, turn: Callable[[], Awaitable[bool]], idle_s: float) -> None:
     """Until cancelled. It waits for no record, and no record waits for it. Whatever is not of the
-    world ends it, and is the worker's to raise.
+    world ends it, and is the worker's to raise. `name` is that of the log line where it waits.
     """
     backoff = Backoff()
     while True:
         try:
-            did = await backfill.turn(clock.now_ms())
+            did = await turn()
             backoff.reset()
         except Unavailable as error:
             wait_s = backoff.next_s()
-            logger.warning("backfill_waits", reason=str(error), wait_s=wait_s)
+            logger.warning(name, reason=str(error), wait_s=wait_s)
             await asyncio.sleep(wait_s)
             continue
         if not did:
-            await asyncio.sleep(FILL_IDLE_S)
+            await asyncio.sleep(idle_s)
+
+
+async def fill_for_ever(backfill: Backfill, clock: Clock) -> None:
+    """New meters into old slices."""
+    await work_for_ever("backfill_waits", lambda: backfill.turn(clock.now_ms()), FILL_IDLE_S)
+
+
+async def adopt_for_ever(housekeeping: Housekeeping) -> None:
+    """New meters into open slices."""
+    await work_for_ever("adoption_waits", housekeeping.read_ahead, HOUSEKEEPING_INTERVAL_S)
 
 
 def beside(
@@ -86,6 +96,7 @@ def beside(
     tasks = [
         asyncio.create_task(claim_for_ever(housekeeping, clock)),
         asyncio.create_task(fill_for_ever(housekeeping.backfill, clock)),
+        asyncio.create_task(adopt_for_ever(housekeeping)),
     ]
     if standing is not None:
         tasks.append(asyncio.create_task(look_for_ever(housekeeping, standing)))

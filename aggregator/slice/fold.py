@@ -1,7 +1,7 @@
 """The fold: events into tallies, members and rejected values of one slice (pure;
 docs/architecture.md, "Tallies").
 
-Laws, held by property tests: the order of events within a window does not matter to any value;
+Laws, held by property tests: the order of events within a window does not matter to any row;
 folding a slice in parts gives what folding it at once gives; folding it again gives the same rows.
 """
 
@@ -19,6 +19,9 @@ NO_KEY: Final = bytes(16)
 _NOTHING: Final[tuple[Measure, ...]] = ()
 _UNIQUE: Final = Aggregation.UNIQUE_COUNT  # at hand: a look-up of a member is no plain one
 _NO_LATEST: Final = Latest(0, 0, NO_KEY, 0)
+_Released = tuple[
+    dict[Cell, Tally], list[Cell], set[tuple[Cell, bytes]], list[MemberRow], list[RejectedRow]
+]
 
 
 class SliceFold:
@@ -70,7 +73,8 @@ class SliceFold:
             if not tally.changed:
                 tally.changed = True
                 self._changed.append(cell)
-            tally.version = position
+            if position > tally.version:  # noqa: PLR1730 - a call costs more, for every event
+                tally.version = position
             if measure.aggregation is _UNIQUE:
                 if not self._add_member(measure, cell, tally, event):
                     self._reject(measure, cell, tally, event, position)
@@ -107,6 +111,31 @@ class SliceFold:
                 *measure.rejection(event.data),
             )
         )
+
+    def adopt(self, measures: Measures, ahead: "SliceFold | None", gone: frozenset[int]) -> None:
+        """Go on with other measures, as if all had been folded by them from the beginning: the
+        revisions that are new were folded `ahead`, those that are `gone` are forgotten.
+        """
+        if gone:
+            self._tallies = {it: tally for it, tally in self._tallies.items() if it[0] not in gone}
+            self._changed = [cell for cell in self._changed if cell[0] not in gone]
+            self._members = {it for it in self._members if it[0][0] not in gone}
+            self._new_members = [row for row in self._new_members if row.revision not in gone]
+            self._rejected = [row for row in self._rejected if row.revision not in gone]
+        if ahead is not None:  # a cell names its revision: none of these is in both
+            tallies, changed, members, new_members, rejected = ahead.released()
+            self._tallies |= tallies
+            self._changed += changed
+            self._members |= members
+            self._new_members += new_members
+            self._rejected += rejected
+        self._measures = measures
+
+    def released(self) -> _Released:
+        """All that it holds; it is not used any more."""
+        return (
+            self._tallies, self._changed, self._members, self._new_members, self._rejected
+        )  # fmt: skip
 
     def take(self) -> tuple[list[TallyRow], list[MemberRow], list[RejectedRow]]:
         """Rows for all that changed since the last time: tallies absolute, members and rejected the

@@ -6,12 +6,13 @@ record.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from aggregator.slice.border import Border, opened
 from aggregator.slice.fold import NO_KEY, SliceFold
 from aggregator.slice.verdict import Seen, judged
 from meterline.event import Event, Record, Unreadable, Verdict, position, record_digest
-from meterline.limits import REJECT_TEXT_BYTES_MAX, SLICE_SPAN_MS
+from meterline.limits import REJECT_TEXT_BYTES_MAX
 from meterline.meter import Measures
 from meterline.usage import (
     NO_POSITION,
@@ -19,6 +20,8 @@ from meterline.usage import (
     Counted,
     EventRow,
     Flush,
+    MemberRow,
+    RejectedRow,
     RejectRow,
     SeenRow,
     SliceId,
@@ -31,6 +34,8 @@ from meterline.usage import (
 _EMPTY = Counted(0, 0)
 _DIFFERS = ("id", "the same source and id came before with another type, subject, time or data")
 _COPIES = ("", "")
+_OF_EVENTS = ("events", "rejects", "seen")
+_OF_REVISIONS = ("members", "rejected", "late_members")
 
 
 class OpenSlice:
@@ -53,17 +58,33 @@ class OpenSlice:
         self._events: list[EventRow] = []
         self._rejects: list[RejectRow] = []
         self._seen_taken = 0
-        self._counted: dict[str, Counted] = {}
+        self._counted: dict[str, Counted] = dict.fromkeys((*_OF_EVENTS, *_OF_REVISIONS), _EMPTY)
+        self._of_revisions: dict[tuple[str, int], Counted] = {}  # table, revision
+        self._ahead: SliceFold | None = None
+        self.lacks_before: int | None = None  # what is ahead lacks the events below this offset
+        self.borrowed = False  # some rows were made of what the store holds, not of the log
+        self.spoiled = False  # and such events were erased: it must be read again
 
-    def emptied(self, measures: Measures) -> "OpenSlice":
-        """The same slice for other meters; only of one without events."""
-        assert not self.border.events, "events would be forgotten"
-        same = OpenSlice(self.id, self.border.span * SLICE_SPAN_MS, measures)
-        same.end = self.end
-        same.last = self.last
-        same._version = self._version
-        same._counted = dict(self._counted)  # none of each; nothing of it is taken once more
-        return same
+    def look_ahead(self, measures: Measures) -> None:
+        """Count by these as well from here on, for `adopt`. What was taken in before must be added
+        with `add_earlier`.
+        """
+        self._ahead = SliceFold(self.id, measures)
+        self.lacks_before = self.end if self.border.events else None
+
+    def add_earlier(self, event: Event, at: int) -> None:
+        """A new event of before, to what is ahead; in any order, each once."""
+        assert self._ahead is not None, "nothing is ahead"
+        self.borrowed = True
+        self._ahead.add(event, at)
+
+    def adopt(self, measures: Measures, gone: frozenset[int]) -> None:
+        """Go on with other meters, as if it had begun with them (`SliceFold.adopt`)."""
+        assert self.lacks_before is None, "what is ahead is not whole"
+        self._fold.adopt(measures, self._ahead, gone)
+        self._ahead = None
+        for table, revision in [it for it in self._of_revisions if it[1] in gone]:
+            del self._of_revisions[table, revision]
 
     def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:
         """Keys of which only the seen store can know something."""
@@ -82,7 +103,7 @@ class OpenSlice:
         knows.
         """
         assert record.offset >= self.end, "records come in order, each once"
-        overlay = self._overlay
+        overlay, ahead = self._overlay, self._ahead
         offset = record.offset
         base = position(offset, 0)
         new_before = len(self.seen)
@@ -101,6 +122,8 @@ class OpenSlice:
                     continue
             overlay[key] = self._count(offset, place, append_ms, item)
             self._fold.add(item, at)
+            if ahead is not None:
+                ahead.add(item, at)
         self.verdicts[Verdict.NEW] += len(self.seen) - new_before
         self._version = position(record.offset, max(len(items) - 1, 0))
         self.end = record.offset + 1
@@ -242,9 +265,13 @@ class OpenSlice:
         )
         self._events, self._rejects = [], []
         self._seen_taken = len(self.seen)
-        for table in ("events", "rejects", "seen", "members", "rejected", "late_members"):
+        for table in _OF_EVENTS:
             fresh = counted(table, getattr(flush, table))
-            self._counted[table] = together(self._counted.get(table, _EMPTY), fresh)
+            self._counted[table] = together(self._counted[table], fresh)
+        for table in _OF_REVISIONS:
+            for revision, rows in _by_revision(getattr(flush, table)).items():
+                before = self._of_revisions.get((table, revision), _EMPTY)
+                self._of_revisions[table, revision] = together(before, counted(table, rows))
         return flush
 
     def counted(self) -> dict[str, Counted]:
@@ -257,10 +284,20 @@ class OpenSlice:
         are hashed. The last one is whole.
         """
         tallies = late = _EMPTY
-        yield {**self._counted, "tallies": tallies, "late_tallies": late}
+        others = dict(self._counted)
+        for (table, _), of_revision in self._of_revisions.items():
+            others[table] = together(others[table], of_revision)
+        yield {**others, "tallies": tallies, "late_tallies": late}
         for portion, late_portion in self._fold.counted(self._late_before):
             tallies, late = together(tallies, portion), together(late, late_portion)
-            yield {**self._counted, "tallies": tallies, "late_tallies": late}
+            yield {**others, "tallies": tallies, "late_tallies": late}
+
+
+def _by_revision(rows: Sequence[MemberRow | RejectedRow]) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row.revision, []).append(row)
+    return found
 
 
 def _seen(row: SeenRow) -> Seen:

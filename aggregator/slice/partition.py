@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from aggregator.slice.open_slice import OpenSlice
 from meterline.event import Event, Record, Unreadable
+from meterline.limits import EVENT_ROWS_BYTES
 from meterline.meter import Measures
 from meterline.usage import SeenStore, SliceId
 
@@ -25,9 +26,10 @@ class Partition:
         self.epoch = 0  # grows whenever a slice is dropped
         self.taken_end = start  # everything below is in a flush, on its way or durable
         self.untaken_events = 0  # of the open slice, in no flush yet
-        self.untaken_bytes = 0
+        self.untaken_bytes = 0  # of memory, about
         self.looked_up = self.found = 0  # identities in the seen store, since they were told
         self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
+        self._ahead: Measures = {}  # of meters that are about to be taken on
         self.left = 0  # slices that somebody else had sealed, maybe by an older catalogue
 
     def closes_with(self, record: Record, items: Sequence[Event | Unreadable]) -> bool:
@@ -52,6 +54,8 @@ class Partition:
         if self.slice is None:
             slice_id = SliceId(self.log, self.number, record.offset)
             self.slice = OpenSlice(slice_id, append_ms, measures)
+            if self._ahead:
+                self.slice.look_ahead(self._ahead)
         keys = self.slice.unknown_keys(items)
         found = zip(keys, self.seen.get_many(keys), strict=True) if keys else ()
         stored = {key: seen for key, seen in found if seen is not None}
@@ -60,7 +64,7 @@ class Partition:
         self.slice.absorb(record, append_ms, items, stored, horizon_ms)
         self.next_offset = record.offset + 1
         self.untaken_events += len(items)
-        self.untaken_bytes += len(record.value)
+        self.untaken_bytes += len(record.value) + EVENT_ROWS_BYTES * len(items)
 
     def drop_slice(self) -> None:
         """Forget the open slice: it is read again from its first record, like after a crash."""
@@ -73,15 +77,26 @@ class Partition:
             self.recorded = None
             self.epoch += 1
 
-    def adopt(self, measures: Measures) -> None:
-        """Go on with other meters. A slice with events is dropped, to be read again; an empty one
-        is just begun anew: its records may have expired, and nothing of it could be lost.
+    def look_ahead(self, measures: Measures) -> None:
+        """Count by these as well, in this slice and in those that follow, until `adopt`."""
+        self._ahead = measures
+        if self.slice is not None and measures:
+            self.slice.look_ahead(measures)
+
+    @property
+    def lacks_before(self) -> int | None:
+        """What is ahead lacks the events of the open slice below this offset."""
+        return None if self.slice is None else self.slice.lacks_before
+
+    def adopt(self, measures: Measures, gone: frozenset[int]) -> None:
+        """Go on with other meters; nothing may be lacking ahead. Only what is spoiled is read
+        again.
         """
-        if self.slice is not None and not self.slice.border.events:
-            self.slice = self.slice.emptied(measures)
-            self.recorded = None
-        else:
+        self._ahead = {}
+        if self.slice is not None and self.slice.spoiled:
             self.drop_slice()
+        elif self.slice is not None:
+            self.slice.adopt(measures, gone)
 
     def seal_slice(self) -> None:
         """The open slice is sealed: its verdicts become the seen store's."""

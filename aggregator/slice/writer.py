@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Final, NamedTuple
 
 from aggregator.slice.partition import Partition
+from aggregator.slice.tracing import CountedTraces, Traced
 from meterline.event import Verdict
 from meterline.ports import SILENT, Recorder, metrics
 from meterline.usage import Flush, ProgressStore, UsageStore
@@ -42,6 +43,8 @@ class Writer:
         self._reached: Sequence[Reached] = ()
         self._catalogue = -1
         self._task: asyncio.Task[None] | None = None
+        self._traces = CountedTraces()
+        self._traced: Sequence[Traced] = ()
 
     @property
     def busy(self) -> bool:
@@ -53,9 +56,17 @@ class Writer:
         """Whether there is a flush that is not known to be durable."""
         return self._flush is not None
 
-    def start(self, flush: Flush, reached: Sequence[Reached], catalogue: int) -> None:
+    def start(
+        self,
+        flush: Flush,
+        reached: Sequence[Reached],
+        catalogue: int,
+        traces: CountedTraces | None = None,
+    ) -> None:
         """Begin to write; what was begun before must be finished."""
         assert not self.owes, "one flush at a time"
+        self._traces = traces or CountedTraces()
+        self._traced = self._traces.take_out()
         self._flush, self._reached, self._catalogue = flush, reached, catalogue
         self._task = asyncio.create_task(self._write(flush))
 
@@ -83,7 +94,7 @@ class Writer:
 
     async def _write(self, flush: Flush) -> None:
         time_s = asyncio.get_running_loop().time
-        began_s = time_s()
+        began_s, began_ns = time_s(), self._traces.tracer.now_ns()
         if flush.accounts:
             await self._usage.write(flush)
         current = [it for it in self._reached if it.partition.epoch == it.epoch]
@@ -93,6 +104,7 @@ class Writer:
         if flush.accounts:
             self._recorder.observe(metrics.FLUSH_SECONDS, time_s() - began_s)
             _tell(self._recorder, flush)
+            self._traces.tell(self._traced, began_ns, len(flush.events))
 
 
 def _tell(recorder: Recorder, flush: Flush) -> None:

@@ -15,6 +15,7 @@ from dispatcher.runs.materializing import Gathered, Making, gather, write
 from dispatcher.runs.schedule import due_runs
 from dispatcher.runs.usage_answers import Answers
 from dispatcher.runs.waiting import Judge, Ready, Walk
+from dispatcher.tracing import ReportTraces
 from meterline import limits
 from meterline.delivery import DeliveryBytes
 from meterline.meter import CatalogueStore
@@ -52,6 +53,7 @@ class Sources:
     spool: OpenSpool
     walk: Walk = field(default_factory=Walk)
     recorder: Recorder = SILENT
+    traces: ReportTraces = field(default_factory=ReportTraces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +235,7 @@ def _as_before(it: Ready, baseline: Baseline | None) -> Ready:
 async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int) -> bool:
     """Make what a run says; a revision that has nothing new to say is closed."""
     reports, claim, spool = sources.reports, making.claim, sources.spool()
+    since_ns = sources.traces.now_ns()
     try:
         await answers.ask(making.it, making.claim.erased)
         await making.holding.keep()
@@ -247,6 +250,9 @@ async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int)
     if not decided:
         # The report was changed meanwhile, if the lease is still held: made anew by the next step.
         await reports.release_run(claim.run.id, claim.holder)
+    elif sources.traces.on:
+        it = making.it
+        await sources.traces.decided(it.run, it.meter, since_ns)
     return decided
 
 

@@ -26,6 +26,7 @@ from meterline.delivery import (
     SecretBox,
     WebhookSender,
 )
+from meterline.ports import TraceContext
 from meterline.report import ReportStore
 
 _SERVER_FAULT: Final = 5  # first digit of a status
@@ -92,12 +93,13 @@ async def deliver(
     policy: RetryPolicy,
     now_ms: int,
     draw: float,
+    trace: TraceContext | None = None,
 ) -> Sent:
     """Sign the stored bytes as of now, post them, and judge the answer. Never raises for the
-    receiver's doings.
+    receiver's doings. `trace` goes along in the headers.
     """
     secrets = claimed.signing_secrets_sealed
-    sealed = Sealed(secrets, claimed.user_info_sealed, claimed.headers_sealed)
+    sealed = Sealed(secrets, claimed.user_info_sealed, claimed.headers_sealed, trace)
     answer = await send_signed(
         sender, box, claimed.endpoint, claimed.delivery_id, claimed.body, sealed, now_ms
     )

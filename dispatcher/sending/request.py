@@ -11,17 +11,19 @@ from meterline.delivery import (
     basic_authorization,
     headers_of,
 )
+from meterline.ports import TraceContext, trace_headers
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
     """What a report keeps sealed for its deliveries: the secrets that sign, `user:password` of its
-    URL, its own headers.
+    URL, its own headers. And the trace that a request belongs to, if any.
     """
 
     signing_secrets: tuple[bytes, ...]
     user_info: bytes | None
     headers: bytes | None
+    trace: TraceContext | None = None
 
 
 async def send_signed(
@@ -56,6 +58,8 @@ def _headers(
         "Content-Type": "application/json",
         **signed_headers(delivery_id, secrets, body, now_ms),
     }
+    if sealed.trace is not None:
+        headers |= trace_headers(sealed.trace)
     if sealed.user_info is not None:
         headers["Authorization"] = basic_authorization(box.open(sealed.user_info))
     return headers

@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from dispatcher import tracing
 from dispatcher.loop import Loop, wait
 from dispatcher.sending import attempt
 from dispatcher.sending.attempt import SendTerms, Sent
 from dispatcher.sending.fairness import Load
 from dispatcher.sending.prefetch import Answered, Waiting
 from dispatcher.sending.rate import RateLimit
+from dispatcher.tracing import ReportTraces
 from meterline import limits
 from meterline.delivery import (
     Address,
@@ -48,8 +50,10 @@ class DeliverySender:
         terms: SendTerms,
         idle_s: float,
         recorder: Recorder = SILENT,
+        traces: ReportTraces | None = None,
     ) -> None:
         self._recorder = recorder
+        self._traces = traces or ReportTraces()
         self._reports = reports
         self._sender = sender
         self._box = box
@@ -165,9 +169,13 @@ class DeliverySender:
         if wait_ms:
             await asyncio.sleep(wait_ms / 1_000)  # its turn in the pace of the endpoint
         draw = random.random()  # noqa: S311 - jitter of a delay
+        span = await self._traces.attempt(claimed) if self._traces.on else None
+        trace = None if span is None else span.context
         now_ms, retry = self._clock.now_ms(), self._terms.retry
         try:
-            sent = await attempt.deliver(claimed, self._sender, self._box, retry, now_ms, draw)
+            sent = await attempt.deliver(
+                claimed, self._sender, self._box, retry, now_ms, draw, trace
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is an attempt that failed
             _log.exception("send", action="failed", delivery=claimed.delivery_id)
             sent = attempt.failed(claimed, error, retry, now_ms, draw)
@@ -175,6 +183,8 @@ class DeliverySender:
         if not self._under_way[address]:
             del self._under_way[address]
         self._sent.append(sent)
+        if span is not None:
+            tracing.ended(span, sent.end)
         done = sent.end.attempt
         self._recorder.count(metrics.ATTEMPTS, 1, done.outcome.value)
         self._recorder.observe(metrics.ATTEMPT_SECONDS, done.duration_ms / 1_000)

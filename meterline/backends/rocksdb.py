@@ -5,11 +5,15 @@ Keys lie in generations, each as long as the horizon by append time: a look-up r
 and older ones leave whole. So removal follows the log and never the wall clock.
 """
 
+import asyncio
 import shutil
 import struct
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Final
 
 import structlog
@@ -17,18 +21,28 @@ from rocksdict import (
     BlockBasedOptions,
     Cache,
     DBCompressionType,
+    IngestExternalFileOptions,
     Options,
     Rdict,
+    SstFileWriter,
     WriteBatch,
     WriteOptions,
 )
 
 from meterline.event import position
-from meterline.limits import SEEN_ASIDE_MAX, SEEN_CACHE_BYTES, SEEN_WRITE_BUFFER_BYTES
+from meterline.limits import (
+    SEEN_ASIDE_MAX,
+    SEEN_CACHE_BYTES,
+    SEEN_PAUSE_S,
+    SEEN_TURN_KEYS,
+    SEEN_WRITE_BUFFER_BYTES,
+)
 from meterline.ports import SeenDamaged, Unavailable, Unsuitable
 from meterline.usage import SeenRow
 
 _VALUE: Final = struct.Struct(">QQ8s")  # position, append_ms, check
+_ROW: Final = struct.Struct(">16s24s")  # key, value
+_FIRST: Final = struct.Struct(">16sQQ8s")
 _APPLIED: Final = b"meta:applied"  # generation prefixes are shorter than this and start with "g"
 _NEWEST: Final = b"meta:newest"
 _NUMBER: Final = struct.Struct(">Q")
@@ -54,6 +68,8 @@ class RocksSeenStore:
         self._horizon_ms = horizon_ms
         self._folder = own
         self._store = _opened(own)
+        for left in folder.glob(f"{own.name}.bulk-*"):  # by a process that was killed
+            shutil.rmtree(left)
         self._durable = WriteOptions()
         self._durable.sync = True
         self._applied = self._number(_APPLIED)
@@ -75,6 +91,15 @@ class RocksSeenStore:
     def applied(self) -> int:
         """Every record below this offset is in."""
         return self._applied
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest generation."""
+        return self._newest
+
+    def generation_of(self, append_ms: int) -> int:
+        """The number of the generation of a key."""
+        return append_ms // self._horizon_ms
 
     def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:
         """The latest position per key; newer generations win."""
@@ -115,6 +140,25 @@ class RocksSeenStore:
             self._has_older = self._holds(newest - 1)
         self._applied = max(applied, self._applied)
 
+    def bulk(self) -> "RocksBulk":
+        """See the port: sorted files are made beside the store, and taken in together."""
+        scratch = mkdtemp(prefix=f"{self._folder.name}.bulk-", dir=self._folder.parent)
+        return RocksBulk(self, Path(scratch))
+
+    def take_in(self, files: Sequence[str], newest: int, applied: int) -> None:
+        """Sorted files, one of which says up to where all is applied then."""
+        moved = IngestExternalFileOptions()
+        moved.set_move_files(True)
+        with _damage_named(self._folder):
+            self._store.ingest_external_file(list(files), moved)
+            if newest > self._newest and self._applied:  # if that is lost, look-ups do not see it
+                batch = WriteBatch(raw_mode=True)
+                batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
+                self._store.write(batch, self._durable)
+        self._newest = max(newest, self._newest)
+        self._has_older = self._holds(self._newest - 1)
+        self._applied = max(applied, self._applied)
+
     def close(self) -> None:
         """Close the files; another process may open them then."""
         self._store.close()
@@ -123,6 +167,61 @@ class RocksSeenStore:
         """See the port: the folder is kept under another name."""
         self._store.close()
         _set_aside(self._folder, "a read found damage")
+
+
+class RocksBulk:
+    """See `meterline.usage.SeenBulk`. Files are written in threads, a portion at a time."""
+
+    def __init__(self, store: RocksSeenStore, scratch: Path) -> None:
+        self._store = store
+        self._scratch = scratch
+        self._files: list[str] = []
+        self._newest = 0
+
+    async def add(self, keys: bytes) -> None:
+        """Write keys into a file of their own."""
+        if keys:
+            generation = self._store.generation_of(_FIRST.unpack_from(keys)[2])
+            self._newest = max(self._newest, generation)
+            await _in_thread(lambda: self._write(_prefix(generation), _ROW.iter_unpack(keys)))
+
+    async def finish(self, applied: int) -> None:
+        """Take all files in, in one step of the store's own."""
+        newest, known = max(self._newest, self._store.newest), max(applied, self._store.applied)
+        meta = [(_APPLIED, _NUMBER.pack(known)), (_NEWEST, _NUMBER.pack(newest))]
+
+        def work() -> None:
+            self._write(b"", iter(meta))
+            self._store.take_in(self._files, newest, known)
+
+        await _in_thread(work)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Remove what is left of the files."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _write(self, prefix: bytes, rows: Iterator[tuple[bytes, ...]]) -> None:
+        path = str(self._scratch / f"{len(self._files):06d}.sst")
+        with _damage_named(self._scratch):
+            writer = SstFileWriter(options=_options())
+            writer.open(path)
+            for number, (key, value) in enumerate(rows, 1):
+                writer[prefix + key] = value
+                if not number % SEEN_TURN_KEYS:
+                    time.sleep(SEEN_PAUSE_S)
+            writer.finish()  # synced
+        self._files.append(path)
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Whoever is cancelled meanwhile waits for the thread: it holds the files."""
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
 
 
 def _opened(folder: Path) -> Rdict:
@@ -169,10 +268,16 @@ def _prefix(generation: int) -> bytes:
     return b"g" + generation.to_bytes(4, "big")
 
 
+@cache
+def _blocks() -> Cache:
+    """Of all partitions of this process: one that is looked up more gets more of it."""
+    return Cache(SEEN_CACHE_BYTES)
+
+
 def _options() -> Options:
     table = BlockBasedOptions()
     table.set_bloom_filter(10, block_based=False)
-    table.set_block_cache(Cache(SEEN_CACHE_BYTES))
+    table.set_block_cache(_blocks())
     options = Options(raw_mode=True)
     options.create_if_missing(True)  # noqa: FBT003 - the library's own signature
     options.set_block_based_table_factory(table)
@@ -180,6 +285,7 @@ def _options() -> Options:
     # Nearly every look-up finds nothing: the filter spares the search of what is in memory too.
     options.set_memtable_prefix_bloom_ratio(_FILTER_RATIO)
     options.set_memtable_whole_key_filtering(True)
-    options.set_compression_type(DBCompressionType.lz4())  # keys and checks are random bytes
+    # Keys and checks are random bytes; what lies between them spares a quarter of the file.
+    options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)
     return options

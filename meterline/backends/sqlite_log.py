@@ -184,6 +184,20 @@ class SqliteLog:
         while _as_int(await self._submit(gave_back, 0)):
             pass
 
+    async def put_back(self, partition: int, offset: int, records: Sequence[Record]) -> None:
+        """Of a log that is being restored: records from `offset` on, each as it was. Raises
+        `Unavailable`.
+        """
+        self._check(partition)
+
+        def insert(connection: sqlite3.Connection) -> None:
+            rows = [(it.offset, it.append_ms, it.kind.value, it.value) for it in records]
+            into = f"INSERT INTO records_{partition} VALUES (?, ?, ?, ?)"  # noqa: S608 - an int
+            connection.executemany(into, rows)
+            self._counters.offsets[partition] = offset + len(rows)
+
+        await self._submit(insert, 0)
+
     async def compact(self) -> None:
         """What was trimmed leaves the files, all of it. Appends go on between the steps."""
         while _as_int(await self._submit(gave_all_back, 0)):

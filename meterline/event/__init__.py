@@ -41,7 +41,7 @@ from meterline.event.pack import (
     record_digest,
 )
 from meterline.event.path import MISSING, Getter, PathError, check_path, compile_path, simple_steps
-from meterline.event.ports import Log, RefusedEvents, SettlementStore
+from meterline.event.ports import EventTraces, Log, RefusedEvents, SettlementStore
 from meterline.event.refusal import (
     POSITION_PATTERN,
     Position,
@@ -60,4 +60,5 @@ from meterline.event.refusal import (
     state_of,
     timed,
 )
+from meterline.event.tracing import NEEDLE, trace_of, traces_of, with_trace
 from meterline.event.verdict import Verdict

@@ -3,6 +3,7 @@ itself.
 """
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
@@ -57,6 +58,8 @@ class LoggedEvent(msgspec.Struct, gc=False):
 # The events of a request share their recordedtime, and often their time.
 _remembered: Final = lru_cache(INSTANTS_REMEMBERED_MAX)(parse_instant)
 _decoder: Final = msgspec.json.Decoder(LoggedEvent, float_hook=from_json_float)
+_pack: Final = msgspec.json.Decoder(list[LoggedEvent], float_hook=from_json_float)
+_texts: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _canonical: Final = msgspec.json.Encoder(order="sorted", decimal_format="number")
 
 
@@ -102,22 +105,58 @@ def decode_event(text: bytes | memoryview) -> Event:
     """The event in a JSON text of a pack. Raises `ValueError` (also msgspec's errors) and
     `RecursionError`.
     """
-    raw = _decoder.decode(text)
-    recorded_ms = _remembered(raw.recordedtime)
-    own_ms = None if raw.time is None else instant_of(raw.time)
-    for at_ms in (recorded_ms, recorded_ms if own_ms is None else own_ms):
-        if not EVENT_TIME_MIN_MS <= at_ms < EVENT_TIME_MAX_MS:
+    (event,) = _events([_decoder.decode(text)], [text])
+    return event
+
+
+def split_pack(value: bytes) -> list[msgspec.Raw]:
+    """The texts of the events in a pack. Raises `ValueError` and `RecursionError`."""
+    return _texts.decode(value)
+
+
+def decode_pack(value: bytes, texts: Sequence[msgspec.Raw]) -> list[Event]:
+    """All events of a pack and its `texts`, at once. Raises as `decode_event` where one of them
+    cannot be read, or `OverflowError`.
+    """
+    return _events(_pack.decode(value), texts)
+
+
+def _events(logged: Sequence[LoggedEvent], texts: Sequence[bytes | memoryview]) -> list[Event]:
+    """One loop without a call of our own: it runs for every event of the log."""
+    blake, digest, encode = hashlib.blake2b, xxh3_64_digest, _canonical.encode
+    remembered = _remembered
+    found = []
+    for raw, text in zip(logged, texts, strict=True):
+        namespace, source, id_ = raw.namespace, raw.source, raw.id
+        type_, subject, own, data = raw.type, raw.subject, raw.time, raw.data
+        recorded_ms = remembered(raw.recordedtime)
+        if own is None:
+            own_ms, time_ms = None, recorded_ms
+        else:
+            own_ms = remembered(own) if len(own) <= _INSTANT_CHARS_KEPT else parse_instant(own)
+            time_ms = own_ms
+        if not (
+            EVENT_TIME_MIN_MS <= recorded_ms < EVENT_TIME_MAX_MS
+            and EVENT_TIME_MIN_MS <= time_ms < EVENT_TIME_MAX_MS
+        ):
             raise ValueError("time lies outside 1970 to 2099")  # no window of it could be stored
-    return Event(
-        identity_key(raw.namespace, raw.source, raw.id),
-        payload_check(raw.type, raw.subject, own_ms, raw.data),
-        raw.namespace,
-        raw.source,
-        raw.id,
-        raw.type,
-        raw.subject,
-        recorded_ms if own_ms is None else own_ms,
-        recorded_ms,
-        raw.data,
-        bytes(text),
-    )
+        # `identity_key` and `payload_check`
+        parts = f"{len(namespace)}:{namespace}{len(source)}:{source}{id_}"
+        key = blake(parts.encode(), digest_size=KEY_BYTES).digest()
+        check = digest(encode([type_, subject, own_ms, data]))
+        found.append(
+            Event(
+                key,
+                check,
+                namespace,
+                source,
+                id_,
+                type_,
+                subject,
+                time_ms,
+                recorded_ms,
+                data,
+                bytes(text),
+            )
+        )
+    return found

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from meterline.event.event import Event, decode_event
+from meterline.event.event import Event, decode_event, decode_pack, split_pack
 from meterline.limits import (
     EVENT_TIME_MAX_MS,
     EVENT_TIME_MIN_MS,
@@ -17,7 +17,6 @@ from meterline.limits import (
 )
 
 RECORD_DIGEST_BYTES: Final = 16
-_split: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class RecordKind(StrEnum):
@@ -120,12 +119,15 @@ def decode_record(record: Record) -> list[Event | Unreadable]:
     if record.kind is RecordKind.REFUSAL:
         return [_refused(record.value)]
     try:
-        texts = _split.decode(record.value)
+        texts = split_pack(record.value)
     except (ValueError, RecursionError) as error:
         return [Unreadable(0, "", f"not a pack: {error}", record.value)]
     if len(texts) > PACK_EVENTS_MAX:
         return [Unreadable(0, "", f"a pack of {len(texts)} events", record.value)]
-    return [_decoded(index, text) for index, text in enumerate(texts)]
+    try:
+        return list[Event | Unreadable](decode_pack(record.value, texts))
+    except (ValueError, RecursionError, OverflowError):
+        return [_decoded(index, text) for index, text in enumerate(texts)]
 
 
 def _decoded(index: int, text: msgspec.Raw) -> Event | Unreadable:

@@ -9,6 +9,7 @@ from typing import Protocol
 from meterline.event.listing import ListedEvent, Place
 from meterline.event.pack import Record, RecordKind
 from meterline.event.refusal import Position, RefusalState, Settlement
+from meterline.ports import TraceContext
 
 
 class Log(Protocol):
@@ -100,5 +101,18 @@ class SettlementStore(Protocol):
     ) -> list[Settlement]:
         """What was done about refusals of these owners, those last taken in by the log first,
         behind a place in that order (by `stored_at`).
+        """
+        ...
+
+
+class EventTraces(Protocol):
+    """The traces that stored events belong to."""
+
+    async def traced(
+        self, namespace: str, event_type: str, from_ms: int, to_ms: int
+    ) -> Sequence[tuple[str, TraceContext]]:
+        """Sampled contexts of events of a type with a `time` in [from_ms, to_ms), each with its
+        subject: of some events, in no order. Where very much would have to be read, of none. Raises
+        `Unavailable`.
         """
         ...

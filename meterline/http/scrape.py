@@ -18,6 +18,7 @@ from meterline.limits import METRIC_ASK_S, METRIC_ASK_TIMEOUT_S, METRIC_WAIT_S
 from meterline.ports import OTHER, Recorder, Unavailable, metrics
 
 OPERATION: Final = web.RequestKey("operation", str)
+TRACE_ID: Final = web.RequestKey("trace_id", str)  # where it is sampled
 PATH: Final = "/metrics"
 _GONE: Final = "499"  # nobody waited for the answer to its end
 _log: Final = structlog.get_logger("meterline.http")
@@ -120,6 +121,9 @@ def measuring(recorder: Recorder) -> Middleware:
         finally:
             operation = request.get(OPERATION, OTHER)
             recorder.count(metrics.HTTP_REQUESTS, 1, operation, status)
-            recorder.observe(metrics.HTTP_SECONDS, time_s() - began_s, operation)
+            took_s = time_s() - began_s
+            recorder.observe(metrics.HTTP_SECONDS, took_s, operation)
+            if trace_id := request.get(TRACE_ID):
+                recorder.exemplify(metrics.HTTP_SECONDS, took_s, trace_id, operation)
 
     return measure

@@ -1,4 +1,5 @@
-"""What all ports have in common: their errors, the clock, and where measurements go. Each room has
+"""What all ports have in common: their errors, the clock, and where measurements and
+traces go. Each room has
 the ports of its nouns in its own `ports`; each port has one contract suite over all its adapters
 (tests/contract).
 
@@ -11,6 +12,19 @@ from typing import Protocol
 
 from meterline.ports import declared as metrics
 from meterline.ports.metric import OTHER, SILENT, Kind, Label, Metric, Recorder
+from meterline.ports.trace import (
+    TRACEPARENT,
+    TRACESTATE,
+    UNTRACED,
+    Span,
+    TraceContext,
+    Tracer,
+    Work,
+    is_sampled,
+    links_of,
+    parse_traceparent,
+    trace_headers,
+)
 
 
 class Unavailable(Exception):

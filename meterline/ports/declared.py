@@ -73,6 +73,15 @@ HTTP_SECONDS: Final = Metric(
     _LONG_SECONDS,
 )
 
+TRACE_SPANS: Final = Metric(
+    "meterline_trace_spans_total",
+    Kind.COUNTER,
+    "Spans of traces, while these are on. `failed`: the collector did not take them. `dropped`: too"
+    " many a second, or too many waited.",
+    _ALL,
+    (Label("outcome", ("exported", "failed", "dropped")),),
+)
+
 # --- the gateway ---
 INGEST_EVENTS: Final = Metric(
     "meterline_ingest_events_total",
@@ -229,6 +238,18 @@ PARTITIONS_HELD: Final = Metric(
     "meterline_partitions_held",
     Kind.GAUGE,
     "Partitions that this process counts.",
+    _COUNTING,
+)
+CATCH_UP_PARTITIONS: Final = Metric(
+    "meterline_catch_up_partitions",
+    Kind.GAUGE,
+    "Partitions that this process is about to count: it brings up what detects their duplicates.",
+    _COUNTING,
+)
+CATCH_UP_KEYS: Final = Metric(
+    "meterline_catch_up_keys_left",
+    Kind.GAUGE,
+    "Keys of earlier events that such partitions still lack.",
     _COUNTING,
 )
 REBALANCES: Final = Metric(

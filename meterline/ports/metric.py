@@ -60,6 +60,12 @@ class Recorder(Protocol):
         """A value of a histogram."""
         ...
 
+    def exemplify(self, metric: Metric, value: float, trace_id: str, *labels: str) -> None:
+        """A value of a histogram that was observed was that of a trace: it is an example of its
+        bucket.
+        """
+        ...
+
     def set(self, metric: Metric, value: float | None, *labels: str) -> None:
         """What a gauge shows from now on; None: nothing is known."""
         ...
@@ -73,6 +79,9 @@ class _Silent:
         """See `Recorder`."""
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
+        """See `Recorder`."""
+
+    def exemplify(self, metric: Metric, value: float, trace_id: str, *labels: str) -> None:
         """See `Recorder`."""
 
     def set(self, metric: Metric, value: float | None, *labels: str) -> None:

@@ -13,6 +13,7 @@ import click
 
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
+from meterline.runtime.commands.archives import COMMANDS
 from meterline.runtime.commands.audit import audit
 from meterline.runtime.commands.doctor.command import doctor
 from meterline.runtime.commands.erase import erase
@@ -80,6 +81,8 @@ ROLES: Final = {
 }
 for _name, (_role_name, _help_text) in ROLES.items():
     main.add_command(_role_command(_name, _role_name, _help_text))
+for _command in COMMANDS:
+    main.add_command(_command)
 main.add_command(audit)
 main.add_command(doctor)
 main.add_command(erase)

@@ -18,6 +18,7 @@ from aiohttp.typedefs import Middleware
 
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
+from meterline.http.tracing import with_trace_id
 from meterline.ports import Clock, Unsuitable
 from meterline.runtime.workers.worker import is_worker
 
@@ -36,6 +37,7 @@ def configure_logs(level: str) -> None:
     structlog.configure(
         processors=[
             with_request_id,
+            with_trace_id,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

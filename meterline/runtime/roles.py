@@ -25,7 +25,10 @@ from meterline.backends.control_store.migrate import check_migrated, migrate
 from meterline.backends.secrets import FernetSecretBox
 from meterline.http.gate import Gate
 from meterline.http.scrape import measuring
+from meterline.http.tracing import tracing
 from meterline.ports import SILENT, Recorder
+from meterline.runtime.archive.making import make_backup
+from meterline.runtime.archive.serving import serve_backups
 from meterline.runtime.commands import documents
 from meterline.runtime.drain import Drain, draining
 from meterline.runtime.process import serve
@@ -49,7 +52,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
-        measured = telemetry(settings, "up")
+        measured = telemetry(settings, "up", stack)
         recorder = measured.recorder
         database = adapters.open_control_database(settings, stack, recorder)
         await patience.wait("control", lambda: migrate(database))
@@ -62,7 +65,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         measured.of_counting(counted.step, counted.standing)
         _measure_stores(measured, opened)
         sender = reports.webhook_sender(settings, stack)
-        dispatcher = reports.dispatcher(settings, opened, box, sender)
+        dispatcher = reports.dispatcher(settings, opened, box, sender, measured.tracer)
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, measured, with_inbox=True)
         service = reports.report_service(settings, opened, box, stack, dispatcher.wake)
@@ -73,6 +76,9 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         guards = session_guard(gate)
         data = str(settings.data_dir)
         await _serve(stack, settings, "all", api, measured, drain, guards, data=data)
+        await serve_backups(
+            stack, settings.data_dir, lambda to, tell: make_backup(to, opened, tell)
+        )
         replayer = reports.replayer(opened, dispatcher)
         await _until_stopped(drain.ended, counted.worker, dispatcher, replayer)
 
@@ -81,7 +87,8 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
     """The gateway alone: it needs the log and nothing else. It may be one of several workers."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        worker, measured = await from_environment(stack), telemetry(settings, "ingest")
+        worker = await from_environment(stack)
+        measured = telemetry(settings, "ingest", stack)
         if worker is not None:  # first: its parent may tell it to stop while it waits
             joined(stack, worker, measured, stop)
         log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
@@ -106,7 +113,7 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
     adapters.check_room(settings)
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        measured = telemetry(settings, "aggregate")
+        measured = telemetry(settings, "aggregate", stack)
         opened = await _opened(settings, patience, stack, measured)
         counted = counting.aggregation_worker(
             settings, opened, adapters.inbox_watch(settings, stack)
@@ -126,11 +133,11 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
     """Reports alone."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        measured = telemetry(settings, "dispatch")
+        measured = telemetry(settings, "dispatch", stack)
         opened = await _opened(settings, patience, stack, measured)
         sender = reports.webhook_sender(settings, stack)
         box = await _box(settings, patience, opened)
-        dispatcher = reports.dispatcher(settings, opened, box, sender)
+        dispatcher = reports.dispatcher(settings, opened, box, sender, measured.tracer)
         health = Health(checks_of(opened.stores))
         measured.of_reports(opened)
         measured.of_health(health)
@@ -143,7 +150,7 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
     """The whole API, events included; no counting and no sending."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        measured = telemetry(settings, "control")
+        measured = telemetry(settings, "control", stack)
         opened = await _opened(settings, patience, stack, measured)
         await patience.wait("control", lambda: adapters.put_meters(settings, opened))
         box = await _box(settings, patience, opened)
@@ -280,6 +287,8 @@ async def _serve(
     """Answer requests, and scrapes of metrics; a line of the log tells where."""
     stack.push_async_callback(measured.scrape.close)
     hosts, outermost = host_guard(settings), [measuring(measured.recorder)]
+    if measured.tracer.on:
+        outermost.append(tracing(measured.tracer))
     outermost += () if drain is None else drain.middlewares()
     routes, scraped = list(routes), measured.scrape.routes()
     if settings.metrics_port is None:

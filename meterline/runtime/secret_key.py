@@ -1,11 +1,10 @@
 """The key under which secrets of reports are sealed: found, and compared with what is stored."""
 
-from typing import Final
+from typing import Final, Protocol
 
 from meterline import limits
 from meterline.backends.secrets import FernetSecretBox, key_in_file
 from meterline.ports import Unsuitable
-from meterline.report import ReportStore
 from meterline.runtime.connections.watched import read_secret
 from meterline.runtime.settings.reading import Settings
 
@@ -17,7 +16,15 @@ _HINT: Final = (
 )
 
 
-async def secret_box(settings: Settings, reports: ReportStore) -> FernetSecretBox:
+class Sealed(Protocol):
+    """Where secrets lie that were sealed before."""
+
+    async def sealed_secrets(self, most: int, /) -> list[bytes]:
+        """Some of them, the newest first where their order is known. Raises `Unavailable`."""
+        ...
+
+
+async def secret_box(settings: Settings, reports: Sealed) -> FernetSecretBox:
     """Where signing secrets are sealed. Raises `Unsuitable` for a key file that is damaged, or gone
     although it was used, and for a key that opens no secret of the newest reports: after a rotation
     it opens some of them. Raises `Unavailable`.

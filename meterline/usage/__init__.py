@@ -87,7 +87,7 @@ from meterline.usage.ports import (
     Touched,
     UsageStore,
 )
-from meterline.usage.progress_ports import ProgressStore, SeenStore
+from meterline.usage.progress_ports import ProgressStore, SeenBulk, SeenStore
 from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
 from meterline.usage.retention.minutes import (
     MINUTE_TABLES,
@@ -133,6 +133,7 @@ from meterline.usage.row_hash import TEXTS, counted, seen_bytes, together
 from meterline.usage.rows import (
     NO_POSITION,
     AccountRow,
+    CatchingUp,
     Counted,
     EventRow,
     Filling,
@@ -143,7 +144,9 @@ from meterline.usage.rows import (
     RejectedRow,
     RejectRow,
     Seal,
+    SeenExtent,
     SeenRow,
+    SeenSpan,
     SliceId,
     TallyRow,
 )

@@ -17,7 +17,9 @@ from meterline.usage.rows import (
     Flush,
     RawEvent,
     RejectedRow,
+    SeenExtent,
     SeenRow,
+    SeenSpan,
     SliceId,
 )
 
@@ -93,6 +95,17 @@ class UsageStore(SubjectUsageStore, Protocol):
         self, log: int, partition: int, offset_first: int, offset_end: int
     ) -> AsyncIterator[list[SeenRow]]:
         """Seen rows with offset in [first, end), by position, in chunks."""
+        ...
+
+    async def seen_extent(self, span: SeenSpan) -> SeenExtent:
+        """How much `seen_keys` would give of a span: at least, for copies count. Zeros for none."""
+        ...
+
+    async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:
+        """The keys of a span whose first two bytes are a number in [low, high): in order, each
+        once, with its last position. A key is 16 bytes; then position and append time, of 8 bytes,
+        big-endian; then the check, of 8.
+        """
         ...
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from meterline.usage.integrity.difference import SliceDifference
-from meterline.usage.rows import Filling, Lacking, Seal, SeenRow
+from meterline.usage.rows import CatchingUp, Filling, Lacking, Seal, SeenRow
 
 
 class SeenStore(Protocol):
@@ -26,6 +26,10 @@ class SeenStore(Protocol):
         """Put the new events of a slice and the applied offset, in one durable batch."""
         ...
 
+    def bulk(self) -> "SeenBulk":
+        """Begin to take in very many keys. Nothing else may be applied until that ends."""
+        ...
+
     def close(self) -> None:
         """Let go of the files."""
         ...
@@ -34,6 +38,26 @@ class SeenStore(Protocol):
         """Let go of files that are damaged: the next opening finds a new store. Reading and
         applying raise `SeenDamaged` where that is due.
         """
+        ...
+
+
+class SeenBulk(Protocol):
+    """Keys on their way into a seen store, beside whatever else the process does. The store is as
+    it was until `finish` has returned, whenever the process is killed.
+    """
+
+    async def add(self, keys: bytes) -> None:
+        """Take in keys as `UsageStore.seen_keys` gives them, all of one generation: appended within
+        one multiple of the horizon. Older generations come first, lesser keys before greater ones.
+        """
+        ...
+
+    async def finish(self, applied: int) -> None:
+        """All that was added is in, with the applied offset: durable, as a whole."""
+        ...
+
+    def give_up(self) -> None:
+        """Forget what was added, where it is not finished."""
         ...
 
 
@@ -128,6 +152,16 @@ class ProgressStore(Protocol):
 
     async def fillings(self, log: int) -> list[Filling]:
         """How far partitions are filled in, of those for which that was ever needed."""
+        ...
+
+    async def tell_catch_ups(
+        self, log: int, going: Sequence[CatchingUp], ended: Sequence[int]
+    ) -> None:
+        """Keep in mind how far seen stores are, and that those of other partitions are done."""
+        ...
+
+    async def catch_ups(self, log: int) -> list[CatchingUp]:
+        """What was told, by partition: also by workers that ended before it was done."""
         ...
 
     async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:

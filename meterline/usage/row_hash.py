@@ -2,7 +2,8 @@
 says it holds.
 
 The text of a row is its values in a fixed order, with `|` behind each but the last, keys as bytes.
-Of what there is of every event, it is the bytes of the values themselves, numbers little-endian.
+Of what there is of every event, and of tallies, it is the bytes of the values themselves, numbers
+little-endian.
 The hash is xxHash64 with seed 0. Every usage store computes the same over what it really keeps
 (docs/architecture.md, "Order of effects").
 """
@@ -32,6 +33,8 @@ _EVENT_VALUES: Final = itemgetter(*map(EventRow._fields.index, _EVENT_FIELDS))
 _EVENT_BYTES: Final = struct.Struct("<QHqqq16s").pack
 _TEXT: Final = itemgetter(EventRow._fields.index("text"))
 _SEEN_BYTES: Final = struct.Struct("<HHQHQq16s8s").pack
+_TALLY_BYTES: Final = struct.Struct("<IIQQQqq16s").pack
+_NO_VALUES: Final = bytes(3 * 16)
 
 
 # These two run for every event: nothing but calls into C for each.
@@ -54,14 +57,19 @@ def reject_text(row: RejectRow) -> bytes:
     return head + key + fields.encode() + text
 
 
-def tally_text(row: TallyRow) -> bytes:
-    """Of a tally: cell, version and every value."""
-    head = (
-        f"{row.revision}|{row.window}|{row.subject}|{row.groups}|{row.version}|{row.total}"
-        f"|{row.counted}|{row.rejected}|{row.minimum}|{row.maximum}|{row.latest_time_ms}"
-        f"|{row.latest_recorded_ms}|{row.latest}|"
-    )
-    return head.encode() + row.latest_key
+def tally_bytes(row: TallyRow) -> bytes:
+    """Of a tally: cell, version and every value, numbers as wide as their columns."""
+    (revision, subject, groups, window, _, _, _, version, total, counted_, rejected, minimum,
+     maximum, time_ms, recorded_ms, key, latest) = row  # fmt: skip
+    head = _TALLY_BYTES(
+        revision, window, version, counted_, rejected, time_ms, recorded_ms, key
+    ) + total.to_bytes(32, "little", signed=True)
+    if minimum or maximum or latest:
+        wide = [it.to_bytes(16, "little", signed=True) for it in (minimum, maximum, latest)]
+        return head + b"".join(wide) + f"{subject}|{groups}".encode()
+    return (
+        head + _NO_VALUES + f"{subject}|{groups}".encode()
+    )  # of most tallies: a third of the time
 
 
 def member_text(row: MemberRow) -> bytes:
@@ -79,10 +87,10 @@ def rejected_text(row: RejectedRow) -> bytes:
 
 TEXTS: Final[dict[str, Callable[[Any], bytes]]] = {
     "rejects": reject_text,
-    "tallies": tally_text,
+    "tallies": tally_bytes,
     "members": member_text,
     "rejected": rejected_text,
-    "late_tallies": tally_text,
+    "late_tallies": tally_bytes,
     "late_members": member_text,
 }
 _BYTES: Final[dict[str, Callable[[Any], Iterable[bytes]]]] = {

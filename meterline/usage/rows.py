@@ -94,6 +94,25 @@ class SeenRow(NamedTuple):
     check: bytes
 
 
+class SeenSpan(NamedTuple):
+    """Seen rows of one partition: of offsets in [first, end), appended in [from_ms, to_ms)."""
+
+    log: int
+    partition: int
+    first: int
+    end: int
+    from_ms: int
+    to_ms: int
+
+
+class SeenExtent(NamedTuple):
+    """How many rows a span has, copies among them, and when the first and the last was appended."""
+
+    rows: int
+    first_ms: int
+    last_ms: int
+
+
 class TallyRow(NamedTuple):
     """The absolute tally of a cell in a slice, up to `version` (a position). Numbers are scaled
     integers.
@@ -230,6 +249,16 @@ class Lacking(NamedTuple):
     # Namespace, subject and pseudonym of subjects that are erased from it: their events count
     # without data, though some may have come back.
     erased: tuple[tuple[str, str, str], ...] = ()
+
+
+class CatchingUp(NamedTuple):
+    """How far the seen store of a partition is, that a worker is about to take on."""
+
+    partition: int
+    begun_ms: int
+    seen_ms: int  # when it was last told
+    keys: int
+    keys_total: int  # at least; 0: not known yet
 
 
 class Filling(NamedTuple):

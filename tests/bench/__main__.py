@@ -22,8 +22,11 @@ from tests.bench import (
     bench_idle,
     bench_materialize,
     bench_metrics,
+    bench_moved,
     bench_reads,
     bench_sick,
+    bench_steady,
+    bench_traces,
     bench_year,
 )
 
@@ -33,6 +36,8 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "exactness": bench_exactness.main,
     "materialize": bench_materialize.main,
     "metrics": bench_metrics.main,
+    "traces": bench_traces.main,
+    "moved": bench_moved.main,
     "groups": bench_groups.main,
     "answers": bench_answers.main,
     "crowd": bench_crowd.main,
@@ -48,6 +53,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "idle": bench_idle.main,
     "aged": bench_aged.main,
     "backfill": bench_backfill.main,
+    "steady": bench_steady.main,
 }
 
 

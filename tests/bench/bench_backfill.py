@@ -33,6 +33,7 @@ from meterline.limits import PARTITIONS_EMBEDDED, SLICE_SPAN_MS
 from meterline.window import DAY_MS
 from tests.bench.bench_aggregator import METERS, say
 from tests.bench.bench_bytes import PACK, Passing, made
+from tests.unit.aggregator.world import taken_on
 
 SLICES: Final = 200  # of a partition
 EVENTS: Final = 400  # of a slice
@@ -75,7 +76,7 @@ class Aged:
             busy = False
             for number in range(self.log.partitions):
                 busy |= bool(await worker.read_some(number))
-            if worker.unflushed_events >= 20_000:
+            if worker.unflushed.events >= 20_000:
                 await worker.flush_soon()
         await worker.flush()
         return time.perf_counter() - begun_s
@@ -86,7 +87,7 @@ class Aged:
             self.meters += 1
             draft = replace(METERS[number % len(METERS)], key=f"later-{self.meters}")
             await self.catalogue.create_meter("default", draft, 0)
-        await self.worker.refresh_catalogue()
+        await taken_on(self.worker)
         await self.count()
 
     async def fill(self, bounds: StepBounds) -> tuple[float, float]:

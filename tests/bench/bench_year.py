@@ -21,10 +21,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from aggregator.backfill.background import Background
 from aggregator.backfill.filler import FillStores, backfilled_some
 from aggregator.blocks import BlockMaker
 from aggregator.retention import Retention
+from aggregator.slice.background import Background
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.connection import Connection

@@ -12,7 +12,7 @@ from pathlib import Path
 import uvloop
 
 from meterline.backends.control_store.migrate import migrate
-from meterline.backends.prometheus import PrometheusRecorder
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.event import encode_pack, identity_key, partition_of
 from meterline.http.scrape import Scrape
 from meterline.limits import PACK_EVENTS_MAX

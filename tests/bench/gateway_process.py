@@ -21,12 +21,14 @@ from ingest.gateway import Gateway, routes
 from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka.log import open_kafka_log
-from meterline.backends.prometheus import PrometheusRecorder
 from meterline.backends.sqlite_log import open_sqlite_log
+from meterline.backends.telemetry.otlp import OtlpTracer, exporter_to
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.event import Log
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.http.scrape import Scrape, measuring
+from meterline.http.tracing import tracing
 from meterline.limits import PARTITIONS_EMBEDDED, PARTITIONS_KAFKA
 from meterline.ports import SILENT
 
@@ -48,8 +50,8 @@ async def decode_only(request: web.Request) -> web.Response:
     return web.Response(status=202)
 
 
-async def serve(behind: str, *, measured: bool = False) -> None:
-    """Serve until standard input ends."""
+async def serve(behind: str, *, measured: bool = False, traces: str | None = None) -> None:
+    """Serve until standard input ends; 1 % is traced where there is a collector."""
     async with contextlib.AsyncExitStack() as stack:
         app = web.Application()
         if behind == "decode":
@@ -60,6 +62,9 @@ async def serve(behind: str, *, measured: bool = False) -> None:
             stack.push_async_callback(log.close)
             recorder = PrometheusRecorder("ingest") if measured else SILENT
             outermost = [measuring(recorder)] if measured else []
+            if traces is not None:
+                tracer = OtlpTracer(exporter_to(traces), 0.01, {"service.name": "bench"}, recorder)
+                outermost.append(tracing(tracer))
             publisher = Publisher(log, clock, recorder=recorder)
             app = web.Application(middlewares=[*outermost, problem_middleware(clock)])
             gate = Gate(clock)
@@ -82,7 +87,9 @@ def main() -> None:
     """Run pinned to the core that is named, where the system can: one core is what is measured."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(sys.argv[2])})
-    uvloop.run(serve(sys.argv[1], measured="measured" in sys.argv[3:]))
+    more = sys.argv[3:]
+    traces = next((it for it in more if it.startswith("http")), None)
+    uvloop.run(serve(sys.argv[1], measured="measured" in more, traces=traces))
 
 
 if __name__ == "__main__":

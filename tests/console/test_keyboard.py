@@ -1,5 +1,7 @@
 """Each flow by the keyboard alone: Tab to what is meant, Enter, Space, arrows, Escape."""
 
+from typing import Literal
+
 from playwright.sync_api import Locator, expect
 
 from tests.console.watched import Watched, reach
@@ -53,13 +55,17 @@ def test_a_language_is_chosen_by_arrows(watched: Watched) -> None:
 
 def test_a_sync_is_paused_and_resumed(watched: Watched) -> None:
     page = watched.open("/syncs/tokens-daily", "tokens-daily")
-    for name, act in (("Pause", "Pause"), ("Resume", "Send all")):
+    steps: tuple[tuple[str, Literal["alertdialog", "dialog"]], ...] = (
+        ("Pause", "alertdialog"),
+        ("Resume", "dialog"),
+    )
+    for name, role in steps:
         button = page.get_by_role("button", name=name, exact=True)
         expect(button).to_be_visible()
         press(watched, button)
-        asked = page.get_by_role("alertdialog")
+        asked = page.get_by_role(role, name=f"{name} tokens-daily?")
         expect(asked).to_be_visible()
-        press(watched, asked.get_by_role("button", name=act))
+        press(watched, asked.get_by_role("button", name=name))
         expect(asked).to_be_hidden()
 
 

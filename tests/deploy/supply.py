@@ -54,14 +54,18 @@ _SAID: Final = {
 }
 """Classifiers of packages without an expression."""
 
-SEEN: Final[Mapping[str, str]] = {"venusian": "BSD-2-Clause"}
+SEEN: Final[Mapping[str, str]] = {"protobuf": "BSD-3-Clause", "venusian": "BSD-2-Clause"}
 """Read in the package's own licence file, where what it declares is no name of a licence."""
 
 
+IMAGE_EXTRAS: Final = frozenset({"traces"})
+"""What the Dockerfile installs besides (tests/unit/test_deploy.py)."""
+
+
 def shipped() -> frozenset[str]:
-    """The distributions that the product needs, without any extra: what the image holds."""
+    """The distributions that the product needs, and with the extras of the image: what it holds."""
     found: set[str] = set()
-    wanted = [("meterline", frozenset[str]())]
+    wanted = [("meterline", IMAGE_EXTRAS)]
     asked: set[tuple[str, frozenset[str]]] = set()
     while wanted:
         one = wanted.pop()

@@ -22,9 +22,11 @@ from rich.table import Table
 
 from tests.faults.bench import Bench, Judged, asked_meanwhile, benched
 from tests.faults.cases import CASES, Case, chosen
+from tests.faults.held import HELD, held
 from tests.faults.installation import Servers, installed
 from tests.faults.own_servers import own_servers
 from tests.faults.unsurvivable import ENDS
+from tests.faults.watch import Watch, watching
 from tests.journey.receiver import receiving
 from tests.services.service import ServiceError
 
@@ -43,8 +45,11 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="meterline-faults-")))
         servers = stack.enter_context(own_servers())
-        failed = _survived(servers, folder, console, asked, seed)
-        failed += _ended(servers, folder, console, asked.only)
+        if asked.held:
+            failed = _held(servers, folder, console, asked.only, seed)
+        else:
+            failed = _survived(servers, folder, console, asked, seed)
+            failed += _ended(servers, folder, console, asked.only)
     for words in failed:
         console.print(f"FAILED {words}", highlight=False, markup=False, soft_wrap=True)
     if failed:
@@ -56,6 +61,9 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="draw all chances from it")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each fault")
     parser.add_argument("--only", default="", help="faults whose name contains this")
+    parser.add_argument(
+        "--held", action="store_true", help="one fault of each kind, until its alert fires"
+    )
     parser.add_argument("--list", action="store_true", help="the names of all faults")
     asked = parser.parse_args()
     if asked.rounds < 1:
@@ -74,9 +82,15 @@ class Run:
     failed: list[str] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
     totals: Counter[str] = field(default_factory=Counter)
+    alarms: list[str] = field(default_factory=list)  # what became of the alert of each fault
 
     def live(
-        self, bench: Bench, plan: deque[tuple[str, Case]], bar: Progress, task: TaskID
+        self,
+        bench: Bench,
+        plan: deque[tuple[str, Case]],
+        bar: Progress,
+        task: TaskID,
+        watch: Watch,
     ) -> None:
         """Bring about what is planned; after a failure the rest is for a new installation."""
         failed = len(self.failed)
@@ -84,7 +98,7 @@ class Run:
             name, case = plan.popleft()
             bar.update(task, description=name)
             try:
-                self.done.append(bench.under(name, case.fault))
+                self.done.append(bench.under(name, watch.spanned(name, case.fault)))
                 _tell(self.console, self.done[-1])
             except (AssertionError, ServiceError, OSError) as error:
                 self._fails(f"{name}: {error!r}", bench)
@@ -127,14 +141,33 @@ def _survived(
                 installed(servers, folder) as product,
                 benched(product, receiver, seed + number, console.print) as bench,
                 asked_meanwhile(bench),
+                watching(list(product.slots.values())) as watch,
             ):
-                run.live(bench, plan, bar, task)
+                run.live(bench, plan, bar, task, watch)
+            run.alarms += [it.words for it in map(watch.alarmed, watch.spans)]
             number += 1
     if len(run.done) + len(run.failed) < planned:
         run.failed.append(f"{len(run.done)} of {planned} faults were brought about")
     if run.done:
         _table(run, time.monotonic() - began_s)
     return run.failed
+
+
+def _held(servers: Servers, folder: Path, console: Console, only: str, seed: int) -> list[str]:
+    """One fault of each kind, until its alert fires; which did not fire and clear, in words."""
+    failed = []
+    with (
+        receiving() as receiver,
+        installed(servers, folder) as product,
+        benched(product, receiver, seed, console.print) as bench,
+        watching(list(product.slots.values())) as watch,
+    ):
+        for name in (it for it in HELD if only in it):
+            found = held(bench, watch, name)
+            console.print(found.words, highlight=False, markup=False, soft_wrap=True)
+            if found.fired_s is None or found.cleared_s is None:
+                failed.append(found.words)
+    return failed
 
 
 def _ended(servers: Servers, folder: Path, console: Console, only: str) -> list[str]:
@@ -182,6 +215,7 @@ def _table(run: Run, seconds: float) -> None:
     totals = ", ".join(f"{number:,} {name}" for name, number in run.totals.items())
     run.console.print(f"{run.kills.total()} kills: {by_kind}.", highlight=False)
     run.console.print(f"{totals}. {seconds / 60:.1f} minutes.", highlight=False)
+    run.console.print("\n".join(["Alerts:", *run.alarms]), highlight=False, markup=False)
 
 
 def _bar(console: Console) -> Progress:

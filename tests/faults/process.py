@@ -9,7 +9,8 @@ None of this is reachable from production.
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ import aggregator.slice.border
 import meterline.usage.erasure
 from aggregator.blocks import BlockMaker
 from aggregator.drivers import block_loop
-from aggregator.drivers.block_loop import Driver, WithBlocks
+from aggregator.drivers.block_loop import BesideCounting, Driver, WithBlocks
 from dispatcher.runs.planner import PlanTerms
 from dispatcher.sending.attempt import SendTerms
 from meterline.backends.clickhouse.blocks.erasure import ClickHouseErasedRows
@@ -30,7 +31,7 @@ from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.report_store import SqlReportStore
-from meterline.backends.kafka.log import kafka_record
+from meterline.backends.kafka.record import kafka_record
 from meterline.backends.rocksdb import RocksSeenStore, Seen
 from meterline.backends.webhook.sender import HttpWebhookSender
 from meterline.delivery import Answer, AttemptEnd, DeliveryDraft, EndpointChange, HealthTerms
@@ -229,14 +230,9 @@ class SnaredErasureStore(SqlErasureStore):
 class BusyMaker(WithBlocks):
     """Every worker makes blocks, not only one, and hardly ever rests."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        maker: BlockMaker,
-        _holds: Callable[[], bool],
-        before: Callable[[], Awaitable[None]],
-    ) -> None:
-        super().__init__(driver, maker, lambda: True, before)
+    def __init__(self, driver: Driver, maker: BlockMaker, counted: BesideCounting) -> None:
+        always = replace(counted, holds=lambda: True, behind_s=lambda: 0.0)
+        super().__init__(driver, maker, always)
 
 
 def _hurry_blocks() -> None:

@@ -19,6 +19,7 @@ class Delivered:
     id: str
     content_type: str
     body: bytes
+    traceparent: str = ""
 
 
 @dataclass(slots=True)
@@ -67,7 +68,8 @@ def receiving() -> Iterator[Receiver]:
                 self._answer(400)
                 return
             content_type = self.headers["Content-Type"]
-            box.delivered.append(Delivered(self.headers["svix-id"], content_type, body))
+            trace = self.headers.get("traceparent", "")
+            box.delivered.append(Delivered(self.headers["svix-id"], content_type, body, trace))
             self._answer(200)
 
         def _answer(self, status: int) -> None:

@@ -17,6 +17,7 @@ from tests.journey.deadline import until
 from tests.journey.journey import METERS_PATH, Journey
 from tests.journey.receiver import Receiver
 from tests.journey.setups import SetUp, embedded, telling
+from tests.traced.collector import Collector, collecting
 
 EVENTS = "/api/v3/metering/events"
 BATCH = {"Content-Type": "application/cloudevents-batch+json"}
@@ -24,7 +25,11 @@ WITHIN_S = 180.0
 QUOTA = 130
 PLANS = json.dumps({"default": {"events": {"quota": QUOTA, "window_s": 86_400}}})
 # Seen where something fails: tests/unit/ingest/test_publisher.py and the tests of both stores.
-OF_FAULTS = {metrics.STORE_ERRORS.name}
+# Traces are off in the year of flights.
+OF_FAULTS = {metrics.STORE_ERRORS.name, metrics.TRACE_SPANS.name}
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+CALLER = "00f067aa0ba902b7"
+TRACED = {**BATCH, "traceparent": f"00-{TRACE}-{CALLER}-01"}
 Samples = Mapping[tuple[str, str], float]
 
 
@@ -51,8 +56,16 @@ def event(name: str, number: int, subject: str = "s") -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
-    made = embedded(tmp_path_factory.mktemp("metrics"), {"METERLINE_PLANS": PLANS})
+def collector() -> Iterator[Collector]:
+    with collecting() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def setup(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[SetUp]:
+    """Only what asks for it is traced."""
+    traces = {"METERLINE_TRACES_URL": collector.url, "METERLINE_TRACES_RATIO": "0"}
+    made = embedded(tmp_path_factory.mktemp("metrics"), {"METERLINE_PLANS": PLANS, **traces})
     with telling(made):
         made.start()
         try:
@@ -65,7 +78,16 @@ def send(setup: SetUp, *events: Mapping[str, Any]) -> int:
     return setup.ingest.ask("POST", EVENTS, json.dumps(events).encode(), BATCH).status
 
 
-def test_every_outcome_moves_its_metric(setup: SetUp, receiver: Receiver) -> None:
+def send_traced(setup: SetUp, *events: Mapping[str, Any]) -> str:
+    """Their request's id."""
+    answer = setup.ingest.ask("POST", EVENTS, json.dumps(events).encode(), TRACED)
+    assert answer.status == 202
+    return answer.headers["x-request-id"]
+
+
+def test_every_outcome_moves_its_metric(
+    setup: SetUp, receiver: Receiver, collector: Collector
+) -> None:
     api, box = setup.control, receiver.mailbox("metrics")
     meter = {"key": "calls", "name": "calls", "aggregation": "count", "event_type": "call"}
     api.made(METERS_PATH, meter)
@@ -79,7 +101,7 @@ def test_every_outcome_moves_its_metric(setup: SetUp, receiver: Receiver) -> Non
     }
     box.secret = api.made("/api/v1/reports", report)["endpoint"]["signingSecret"]
     before = samples(api)
-    assert send(setup, *(event(str(one), one, f"s{one % 3}") for one in range(100))) == 202
+    sent = send_traced(setup, *(event(str(one), one, f"s{one % 3}") for one in range(100)))
     assert send(setup, *(event(str(one), one, f"s{one % 3}") for one in range(10))) == 202
     assert send(setup, event("0", 999, "s0"), event("1", 999, "s1")) == 202
     assert setup.ingest.ask("POST", EVENTS, b"{", BATCH).status == 400
@@ -115,6 +137,37 @@ def test_every_outcome_moves_its_metric(setup: SetUp, receiver: Receiver) -> Non
     posts = {code: moved[posted, f"ingest-metering-events,{code}"] for code in (202, 400, 429)}
     assert posts == {202: 3, 400: 1, 429: 1}
     assert len(box.delivered) == 3
+    one_trace(collector, sent, {it.traceparent for it in box.delivered})
+
+
+def one_trace(collector: Collector, request_id: str, told: set[str]) -> None:
+    """The collector saw one trace, from the request to the deliveries that reported its events, and
+    receivers were told of it.
+    """
+
+    def whole() -> bool:
+        return [it.name for it in collector.of(TRACE)].count("deliver") == 3
+
+    until("all spans are sent", WITHIN_S, whole)
+    found = collector.of(TRACE)
+    by_span = {it.span: it for it in found}
+    named = {it.name: it for it in found}
+    request, append = named["POST ingest-metering-events"], named["append to log"]
+    assert (request.parent, request.attributes["meterline.request_id"]) == (CALLER, request_id)
+    assert append.parent == named["admit events"].parent == request.span
+    counted = [it for it in found if it.name == "count events"]
+    assert counted
+    assert {it.parent for it in counted} == {append.span}
+    delivered = [it for it in found if it.name == "deliver"]
+    assert {it.parent for it in delivered} == {append.span}
+    assert told == {f"00-{TRACE}-{it.span}-01" for it in delivered}
+    linked = {it.name for it in collector.spans if TRACE in it.links}
+    assert linked == {"flush", "make run"}
+    assert len(by_span) == len(found)
+    assert len(collector.spans) == len(found) + sum(it.name in linked for it in collector.spans), (
+        "nothing else is sampled"
+    )
+    assert not [it for it in collector.spans if {"s0", "s1"} & set(it.attributes.values())]
 
 
 def test_gauges_tell_that_all_is_well(setup: SetUp) -> None:
@@ -142,6 +195,7 @@ def test_openmetrics_is_answered_where_it_is_asked_for(setup: SetUp) -> None:
     answer = setup.control.get("/metrics", asked)
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     assert answer.body.endswith(b"# EOF\n")
+    assert f'trace_id="{TRACE}"'.encode() in answer.body, "an exemplar of what was traced"
 
 
 def test_no_declared_metric_is_dead(journey: Journey) -> None:

@@ -5,7 +5,7 @@ A bench that these pass is no bench. None of this is reachable from production.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,13 +17,15 @@ from dispatcher.runs.late import LateUsage
 from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
-from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
+from meterline.usage import AccountRow, Counted, Flush, Seal, SeenExtent, SeenSpan, SliceId, Touched
 from tests.simulation import (
+    adopt_controls,
     block_controls,
     decay_controls,
     drop_controls,
     fill_controls,
     minute_controls,
+    seen_controls,
     sum_controls,
 )
 from tests.simulation.erasing import controls as erasing_controls
@@ -56,12 +58,10 @@ class ClaimingSeen(Lying):
 class HalfSlices(Aggregator):
     """A worker goes on where the last flush was, in the middle of a slice."""
 
-    async def open(self, number: int) -> Partition:
-        known = number in self.partitions
-        partition = await super().open(number)
-        if not known:
-            ends = await self.progress.flushed_ends(self.log.number, self.catalogue.version)
-            partition.next_offset = max(partition.next_offset, ends.get(number, 0))
+    async def prepared(self, number: int) -> Partition:
+        partition = await super().prepared(number)
+        ends = await self.progress.flushed_ends(self.log.number, self.catalogue.version)
+        partition.next_offset = max(partition.next_offset, ends.get(number, 0))
         return partition
 
 
@@ -94,10 +94,8 @@ class Unversioned(Lying):
 class WithoutCatchUp(Lying):
     """A seen store that is behind stays behind."""
 
-    async def seen_between(self, *_: Any) -> AsyncIterator[list[SeenRow]]:
-        rows: list[list[SeenRow]] = []
-        for nothing in rows:
-            yield nothing
+    async def seen_extent(self, _: SeenSpan) -> SeenExtent:
+        return SeenExtent(0, 0, 0)
 
 
 class WithoutCountBack(Aggregator):
@@ -129,7 +127,7 @@ class RememberedEnd(Completeness):
         for number in numbers:
             partition = self._aggregator.partitions.get(number)
             if partition is not None and number not in self._probes:
-                self._probes[number] = Probe(now_ms - self._lag_ms, partition.next_offset)
+                self._probes[number] = Probe(now_ms - self._lag_ms, partition.next_offset, now_ms)
 
 
 class _Anything(int):
@@ -147,10 +145,11 @@ class Careless(Aggregator):
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         self._losses_accepted = defaultdict(_Anything)
+        self._preparation._losses_accepted = self._losses_accepted  # noqa: SLF001
 
-    async def open(self, number: int) -> Partition:
+    async def prepared(self, number: int) -> Partition:
         self._losses_accepted[number]
-        return await super().open(number)
+        return await super().prepared(number)
 
 
 class SealOfNewest(Lying):
@@ -168,11 +167,14 @@ class WithoutDigests(Lying):
         return None if seal is None else seal._replace(digest=None)
 
 
+ASKED: Final = ("seen_extent", "seen_keys", "slice_events", "raw_events", "usage")
+
+
 class AnyReplica(Lying):
     """Reads that need all that was written are answered by a replica that lags."""
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("seen_between", "slice_events", "raw_events", "usage"):
+        if name not in ASKED:
             return super().__getattr__(name)
         state: UsageState = self._port._state  # noqa: SLF001
         lagging = state if state.replicated is None else state.replica(state.replicated)
@@ -319,9 +321,11 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "the comparison of both stores": Substitutes(usage_compared=False, profile=LOST),
     "the life of the store": Substitutes(life_demanded=False, profile=LOST),
     "completeness by catalogue": Substitutes(progress=OneCatalogue, profile=UNLIKE),
+    **adopt_controls.CONTROLS,
     **block_controls.CONTROLS,
     **fill_controls.CONTROLS,
     **sum_controls.CONTROLS,
+    **seen_controls.CONTROLS,
     **erasing_controls.CONTROLS,
     **order_controls.CONTROLS,
     **lone_controls.CONTROLS,

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
@@ -163,6 +164,8 @@ class SimulatedFaustWorker(FaustWorker):
         self._lock = asyncio.Lock()
         self._held = defaultdict(deque)
         self._fed_end = {}
+        self._openings = Openings(aggregator, self._standing)
+        self._behind = set()
         self._revoked = set()
         self._lag = LagWatch(aggregator.log)
         self._failed = None

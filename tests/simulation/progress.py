@@ -9,6 +9,7 @@ from meterline.ports import OutdatedMeters
 from meterline.problem import Problem, ProblemType
 from meterline.usage import (
     Borders,
+    CatchingUp,
     Dropped,
     Filling,
     Lacking,
@@ -302,6 +303,12 @@ class SimulatedProgress:
         """How far it is, is told to nobody here."""
 
     async def fillings(self, _log: int) -> list[Filling]:
+        return []
+
+    async def tell_catch_ups(self, *_: object) -> None:
+        """Nor is that."""
+
+    async def catch_ups(self, _log: int) -> list[CatchingUp]:
         return []
 
     async def mark_filled(

@@ -1,11 +1,18 @@
-"""What backfill reads of the simulated usage store."""
+"""What backfill and catch-up read of the simulated usage store."""
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from meterline.usage import EventRow, RawEvent, SliceId
+from meterline.event import position
+from meterline.limits import SEEN_SHARE_KEYS
+from meterline.usage import EventRow, RawEvent, SeenExtent, SeenRow, SeenSpan, SliceId
 
+SEEN_CHUNK: Final = 7  # rows: so that catch-up takes several steps here too
 RAW_CHUNK: Final = 5  # events of one portion: much may happen between two of them
+
+
+class _Tables(Protocol):
+    tables: dict[str, dict[Any, Any]]
 
 
 class _Slices(Protocol):
@@ -18,16 +25,63 @@ def raw_after(
     state: _Slices,
     slices: Sequence[SliceId],
     after: tuple[int, int],
+    end: int,
     types: Sequence[tuple[str, str]],
 ) -> list[RawEvent]:
-    """The next portion of the events of these slices, behind a position."""
+    """The next portion of the events of these slices, behind a position and below an offset."""
     rows = [
         row
         for slice_id in slices
         for row in state.slice_events(slice_id, types)
-        if after < (row.offset, row.place)
+        if after < (row.offset, row.place) and row.offset < end
     ]
     return [
         RawEvent(row.slice, row.offset, row.place, row.append_ms, row.text)
         for row in sorted(rows)[:RAW_CHUNK]
     ]
+
+
+def seen_after(
+    state: _Tables, log: int, partition: int, after: tuple[int, int], end: int
+) -> list[SeenRow]:
+    """The next seen rows of a partition, behind a position."""
+    return [
+        row
+        for row in _seen(state, log, partition)
+        if after < (row.offset, row.place) and row.offset < end
+    ][:SEEN_CHUNK]
+
+
+def seen_extent(state: _Tables, span: SeenSpan) -> SeenExtent:
+    """Of many more rows than there are, so that they are read in many shares."""
+    rows = _spanned(state, span)
+    if not rows:
+        return SeenExtent(0, 0, 0)
+    taken = -(-len(rows) * SEEN_SHARE_KEYS // SEEN_CHUNK)
+    return SeenExtent(taken, rows[0].append_ms, rows[-1].append_ms)
+
+
+def seen_keys(state: _Tables, span: SeenSpan, low: int, high: int) -> bytes:
+    """Packed as the port says; of two rows of a key the later one."""
+    last = {row.key: row for row in _spanned(state, span)}
+    return b"".join(
+        key
+        + position(row.offset, row.place).to_bytes(8, "big")
+        + row.append_ms.to_bytes(8, "big")
+        + row.check
+        for key, row in sorted(last.items())
+        if low <= int.from_bytes(key[:2], "big") < high
+    )
+
+
+def _spanned(state: _Tables, span: SeenSpan) -> list[SeenRow]:
+    return [
+        row
+        for row in _seen(state, span.log, span.partition)
+        if span.first <= row.offset < span.end and span.from_ms <= row.append_ms < span.to_ms
+    ]
+
+
+def _seen(state: _Tables, log: int, partition: int) -> list[SeenRow]:
+    rows: list[SeenRow] = list(state.tables["seen"].values())
+    return sorted(row for row in rows if row.log == log and row.partition == partition)

@@ -1,6 +1,8 @@
 """The simulated seen store and catalogue."""
 
+import asyncio
 import random
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -49,12 +51,47 @@ class SimulatedSeen:
             self._volume.keys[row.key] = value
         self._volume.applied = max(self._volume.applied, applied)
 
+    def bulk(self) -> "SimulatedBulk":
+        return SimulatedBulk(self._volume, self._net, self._before)
+
     def close(self) -> None:
         """Nothing is held."""
 
     def discard(self) -> None:
         """Files of this world are never damaged."""
         raise AssertionError("nothing is damaged here")
+
+
+_PACKED: Final = struct.Struct(">16sQQ8s")
+
+
+class SimulatedBulk:
+    """`SeenBulk` on a volume: a whole that a kill leaves out or in."""
+
+    def __init__(self, volume: Volume, net: Net, before: Callable[[Volume], None]) -> None:
+        self.volume = volume
+        self.net = net
+        self.before = before
+        self.keys: list[bytes] = []
+
+    async def add(self, keys: bytes) -> None:
+        await asyncio.sleep(0.001)  # others go on
+        self.net.at_once("seen.bulk", lambda: self.keys.append(keys))
+
+    async def finish(self, applied: int) -> None:
+        await asyncio.sleep(0.001)
+        self.net.at_once(f"seen.bulk {applied}", lambda: self.put(applied))
+
+    def put(self, applied: int) -> None:
+        """All of it."""
+        self.before(self.volume)
+        for keys in self.keys:
+            for key, place, append_ms, check in _PACKED.iter_unpack(keys):
+                self.volume.keys[key] = (place, append_ms, check)
+        self.volume.applied = max(self.volume.applied, applied)
+
+    def give_up(self) -> None:
+        """Nothing is held."""
 
 
 REPLICA_ASKED: Final = 0.3  # share of the reads, where there is one

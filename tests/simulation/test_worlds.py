@@ -34,9 +34,9 @@ CONTROL_SEEDS_MAX = 600
 # What a seed means changes with the simulation: look for new ones with `--controls` then.
 MENDED = {
     "success within the produce deadline": (53, 81),
-    "the account in the count-back": (53,),
+    "the account in the count-back": (50,),
     "pauses that end when a clock is set back": (30, 94),
-    "decided is what was staged": (159,),
+    "decided is what was staged": (17,),
     "blocks that a slow clock made": (9,),
     "slices that somebody else has sealed": (1,),
     "events that came back without data": (2, 14),
@@ -52,15 +52,17 @@ ONCE_FAILED_ERASING = (185840147305,)
 
 # Where a control is known to bite, and is looked for first.
 BITES = {
+    "what open slices took in before": 2,
+    "a reading of what is durable": 40,
     "answers that did not see the switch": 1,
     "first position wins": 2,
     "whole slices": 10,
     "overlay": 6,
-    "count-back": 8,
+    "count-back": 2,
     "catalogue in the seal": 3,
     "one winner per materialization": 22,
     "delivered is what was answered": 1,
-    "runs that mark themselves": 277,
+    "runs that mark themselves": 19,
     "proved prefix": 0,
     "the digest in the seal": 6,
     "the comparison of both stores": 0,
@@ -69,7 +71,7 @@ BITES = {
     "blocks that are read when they are whole": 1,
     "blocks of sealed slices": 2,
     "seen store": 2,
-    "version": 13,
+    "version": 64,
     "catch-up from the seen table": 2,
     "completeness from the leader's end": 3,
     "fill marks": 24,
@@ -77,9 +79,9 @@ BITES = {
     "slices from which the same subjects are erased": 2,
     "bounds that end at what lacks": 29,
     "the search for late usage": 8,
-    "the inbox in the completeness": 60,
-    "one pinned replica": 6,
-    "completeness by catalogue": 15,
+    "the inbox in the completeness": 55,
+    "one pinned replica": 84,
+    "completeness by catalogue": 115,
     "the count-back of blocks": 14,
     "the revisions of a block": 3,
     "the comparison of blocks": 13,
@@ -100,6 +102,9 @@ BITES = {
     "a border that stands": 29,
     "blocks under the pseudonym": 28,
     "steps in one life of the store": 42,
+    "keys of a whole horizon": 36,
+    "keys before the offset that tells of them": 14,
+    "every share of the keys": 14,
 }
 
 

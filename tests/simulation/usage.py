@@ -24,7 +24,9 @@ from meterline.usage import (
     Masks,
     RawEvent,
     RejectedRow,
+    SeenExtent,
     SeenRow,
+    SeenSpan,
     SliceId,
     UsageQuery,
     UsageRow,
@@ -35,7 +37,7 @@ from tests.portions import InPortions, values_among
 from tests.simulation.answers import aggregate_of, key_of, usage_row
 from tests.simulation.hours import Hours, answers, is_hidden
 from tests.simulation.network import Net
-from tests.simulation.raw import raw_after
+from tests.simulation.raw import SEEN_CHUNK, raw_after, seen_after, seen_extent, seen_keys
 from tests.simulation.stores import REPLICA_ASKED
 from tests.simulation.tables import IDENTITIES, VERSIONS, Identity
 
@@ -45,7 +47,6 @@ STAGES: Final = (
     ("accounts",),
 )
 _Answered = Callable[[Net, UsageQuery, Callable[[], None]], Awaitable[list[UsageRow]]]
-SEEN_CHUNK: Final = 7  # rows: so that catch-up takes several steps here too
 
 
 class DecidedTwice(Exception):
@@ -217,19 +218,6 @@ class UsageState:
         rows = sorted(self.slice_rows("events", slice_id))
         return [row for row in rows if not types or (row.namespace, row.type) in types]
 
-    def seen_after(
-        self, log: int, partition: int, after: tuple[int, int], end: int
-    ) -> list[SeenRow]:
-        rows = [
-            row
-            for row in self.tables["seen"].values()
-            if row.log == log
-            and row.partition == partition
-            and after < (row.offset, row.place)
-            and row.offset < end
-        ]
-        return sorted(rows)[:SEEN_CHUNK]
-
     def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         cursor = (-1,) if after is None else tuple(int(part) for part in after.split("."))
         rows = [row for row in self.tables["rejected"].values() if answers(meter, row)]
@@ -323,14 +311,14 @@ class SimulatedUsage(InPortions):
         log: int,
         partition: int,
         slices: Sequence[int],
-        _end: int,
+        end: int,
         namespaced_types: Sequence[tuple[str, str]],
     ) -> AsyncIterator[list[RawEvent]]:
         after, ids = (-1, -1), [SliceId(log, partition, slice_) for slice_ in slices]
         while True:
             rows = await self._net.call(
                 f"usage.raw_events {partition}/{list(slices)} {after}",
-                partial(raw_after, self._state, ids, after, namespaced_types),
+                partial(raw_after, self._state, ids, after, end, namespaced_types),
             )
             if not rows:
                 return
@@ -344,13 +332,21 @@ class SimulatedUsage(InPortions):
         while True:
             rows = await self._net.call(
                 f"usage.seen_between {partition} {after}",
-                partial(self._state.seen_after, log, partition, after, offset_end),
+                partial(seen_after, self._state, log, partition, after, offset_end),
             )
             if rows:
                 yield rows
             if len(rows) < SEEN_CHUNK:
                 return
             after = (rows[-1].offset, rows[-1].place)
+
+    async def seen_extent(self, span: SeenSpan) -> SeenExtent:
+        name = f"usage.seen_extent {span.partition} {span.first}"
+        return await self._net.call(name, partial(seen_extent, self._state, span))
+
+    async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:
+        name = f"usage.seen_keys {span.partition} {span.first} {low}"
+        return await self._net.call(name, partial(seen_keys, self._state, span, low, high))
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         return await self._net.call("usage.usage", lambda: self._state.usage(query))

@@ -9,9 +9,10 @@ from aggregator.completeness import Completeness, InboxDrained
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
+from aggregator.slice.flush_due import FlushBounds
 from aggregator.step import Aggregator, CountBackDiffers
 from meterline.event import Log
-from meterline.limits import CLOCK_SKEW_MS, POLL_BUSY_S, PRODUCE_DEADLINE_MS
+from meterline.limits import CLOCK_SKEW_MS, FLUSH_BYTES, POLL_BUSY_S, PRODUCE_DEADLINE_MS
 from meterline.meter import CatalogueStore
 from meterline.ports import Clock
 from meterline.usage import ProgressStore, SeenStore, UsageStore
@@ -68,7 +69,8 @@ def housekept(
     aggregator = terms.aggregator(
         ports.log, ports.usage, ports.progress, ports.catalogue, ports.open_seen, terms.horizon_ms
     )
-    intervals = Intervals(terms.flush_interval_ms, terms.flush_events, terms.retention_ms)
+    bounds = FlushBounds(terms.flush_interval_ms, terms.flush_events, FLUSH_BYTES)
+    intervals = Intervals(bounds, terms.retention_ms)
     completeness = terms.completeness(aggregator, LAG_MS, drained)
     return aggregator, Housekeeping(aggregator, completeness, intervals, retention)
 

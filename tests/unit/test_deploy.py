@@ -12,6 +12,7 @@ import yaml
 from docs import chart_schema
 from meterline.runtime.cli import main
 from meterline.runtime.settings.reading import Settings
+from tests.deploy.supply import IMAGE_EXTRAS
 from tests.services import container
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,6 +187,7 @@ def test_the_image_is_built_as_the_project_says() -> None:
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE), "not root"
     assert "chdb" not in " ".join(project["project"]["dependencies"]), "an extra"
     assert "embedded" in str(project["project"]["optional-dependencies"]["dev"])
+    assert set(re.findall(r"--extra (\w+)", DOCKERFILE)) == IMAGE_EXTRAS
 
 
 def test_the_chart_has_the_version_the_settings_and_the_alerts_of_the_product() -> None:

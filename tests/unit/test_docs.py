@@ -15,6 +15,7 @@ import pytest
 from control.v3.meters.bodies import MeterBody
 from dispatcher.sending.signing import signed_headers
 from docs import (
+    fault_table,
     limit_table,
     metrics_table,
     operation_table,
@@ -54,6 +55,7 @@ TABLES: tuple[tuple[str, Any], ...] = (
     ("docs/api.md", limit_table),
     ("docs/access.md", scope_table),
     ("docs/metrics.md", metrics_table),
+    ("docs/faults.md", fault_table),
     ("docs/architecture.md", tree),
 )
 # They also name what is not here.

@@ -18,6 +18,7 @@ from control.handlers import OfStores, Operation
 from control.shapes.optional_members import instant
 from control.stores import Stores
 from control.v3.installation.backfill import Backfill, backfill_of
+from control.v3.installation.catch_up import CatchUpShown, catch_up_shown
 from meterline.access import Scope
 from meterline.event import Log
 from meterline.http import json_response
@@ -25,7 +26,7 @@ from meterline.http.operation import Answer, Call
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
 from meterline.ports import StoreLost, Unavailable
-from meterline.usage import AccountRow, Filling
+from meterline.usage import AccountRow, CatchingUp, Filling
 
 _T = TypeVar("_T")
 DIFFERING_HINT: Final = (
@@ -47,6 +48,7 @@ class Findings:
     backfilling: bool | None = None
     missing: bool | None = None  # whether that is of a meter in force
     fillings: list[Filling] | None = None
+    catch_ups: list[CatchingUp] | None = None
     complete_until_ms: int | None = None
     differing: int | None = None
     account: AccountRow | None = None
@@ -113,6 +115,7 @@ class StatusPartitionShown(TypedDict):
     flushed_end: Annotated[int | None, Field(description="Everything below can be queried.")]
     lag_records: int | None
     complete_until: InstantShown | None
+    catching_up: Annotated[CatchUpShown | None, Field(description="Null where it is counted.")]
 
 
 class DifferingSlicesShown(TypedDict):
@@ -183,6 +186,7 @@ _EXAMPLE: Final = {
             "flushed_end": 5,
             "lag_records": 0,
             "complete_until": "2026-01-31T18:27:37.218Z",
+            "catching_up": None,
         }
     ],
     "unavailable": [],
@@ -207,7 +211,7 @@ class V3Status(OfStores, tag="Status"):
         log = self._stores.log
         shown = _overall(found, log.partitions, self._stores.now_ms)
         if Scope.OPERATE in call.principal.scopes:  # the rest belongs to no namespace
-            _add_installation(shown, found, log)
+            _add_installation(shown, found, log, self._stores.now_ms)
         return json_response(shown)
 
 
@@ -258,6 +262,7 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
     found.complete_until_ms = await found.part(
         "control", progress.complete_until(log.number, log.partitions, newest)
     )
+    found.catch_ups = await found.part("control", progress.catch_ups(log.number))
     found.differing = await found.part("control", progress.differing_slices())
 
 
@@ -293,12 +298,12 @@ def _differing(count: int | None) -> DifferingSlicesShown | None:
     return None if count is None else {"count": count, "hint": DIFFERING_HINT if count else None}
 
 
-def _add_installation(shown: StatusShown, found: Findings, log: Log) -> None:
+def _add_installation(shown: StatusShown, found: Findings, log: Log, now_ms: int) -> None:
     shown["catalogue_version"] = found.version
     shown["log"] = {"id": log.id, "number": log.number, "partitions": log.partitions}
     shown["account"] = _account(found.account)
     shown["backfill"] = _backfill(backfill_of(found.fillings or (), 0))
-    shown["partitions"] = [_partition(found, number) for number in range(log.partitions)]
+    shown["partitions"] = [_partition(found, number, now_ms) for number in range(log.partitions)]
     shown["unavailable"] = found.unavailable
 
 
@@ -316,7 +321,7 @@ def uncounted(begin: int, end: int, counted: int) -> int:
     return max(0, end - max(begin, counted))
 
 
-def _partition(found: Findings, number: int) -> StatusPartitionShown:
+def _partition(found: Findings, number: int, now_ms: int) -> StatusPartitionShown:
     until_ms = None if found.completions is None else found.completions.get(number)
     return {
         "partition": number,
@@ -325,6 +330,7 @@ def _partition(found: Findings, number: int) -> StatusPartitionShown:
         "flushed_end": None if found.flushed is None else found.flushed.get(number),
         "lag_records": _lag(found, number),
         "complete_until": instant(until_ms),
+        "catching_up": catch_up_shown(found.catch_ups or (), number, now_ms),
     }
 
 

@@ -32,7 +32,7 @@ from meterline.backends.clickhouse.clients.access import (
     connected,
     renew_password,
 )
-from meterline.backends.clickhouse.clients.streams import Stream, settings_clause
+from meterline.backends.clickhouse.clients.streams import ROWS_AS_JSON, Stream, settings_clause
 from meterline.limits import (
     ANSWER_S_MAX,
     RANK_WAIT_MS,
@@ -96,6 +96,7 @@ class Lane(NamedTuple):
     bytes_each: int | None = None
     seconds_each: int | None = None
     gives_up: bool = False  # a statement that nobody waits for any more is ended
+    form: str = ROWS_AS_JSON  # of streams
 
     def settings(
         self, given: Mapping[str, Any], *, embedded: bool, streamed: bool = False
@@ -233,7 +234,7 @@ class Connection:
         if not self.embedded:
             bounds["cancel_http_readonly_queries_on_client_close"] = 1
         async with self._streams:
-            stream = Stream(sql + settings_clause(bounds), parameters)
+            stream = Stream(sql + settings_clause(bounds), parameters, self._lane.form)
 
             def step() -> tuple[bool, T]:
                 with self._errors_named():

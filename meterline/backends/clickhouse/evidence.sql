@@ -195,3 +195,13 @@ WHERE namespace = {namespace:String} AND type IN {types:Array(String)}
 ORDER BY log, partition, offset, place
 LIMIT 1 BY log, partition, offset, place
 LIMIT {rows:UInt64};
+
+-- name: traced
+-- A row may be there twice, until it is merged.
+SELECT DISTINCT subject, text
+FROM events
+PREWHERE namespace = {namespace:String} AND type = {type:String}
+    AND time_ms >= {from_ms:Int64} AND time_ms < {to_ms:Int64}
+WHERE position(text, '"traceparent"') > 0
+LIMIT {each:UInt64} BY subject
+LIMIT {rows:UInt64};

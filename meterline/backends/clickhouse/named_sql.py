@@ -11,13 +11,15 @@ _DURABLE: Final = (
     "SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,"
     " min_compressed_bytes_to_fsync_after_merge = 1, old_parts_lifetime = 480"
 )
+# Parts below are of one file: nearly all are, of a table that says so.
+_COMPACT: Final = str(1 << 40)
 
 
 def _load(name: str) -> dict[str, str]:
     text = files(__package__).joinpath(name).read_text("utf-8")
     parts = _NAME.split(text)[1:]
     return {
-        key: body.strip().rstrip(";").replace("{durable}", _DURABLE)
+        key: body.strip().rstrip(";").replace("{durable}", _DURABLE).replace("{compact}", _COMPACT)
         for key, body in zip(parts[::2], parts[1::2], strict=True)
     }
 

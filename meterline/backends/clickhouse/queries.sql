@@ -19,10 +19,11 @@ SELECT 'seen', count(), sum(xxHash64(concat(reinterpretAsFixedString(log), reint
 FROM seen FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL
-SELECT 'tallies', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
-    '|', toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected), '|',
-    toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|', toString(latest_recorded_ms), '|',
-    toString(latest), '|', latest_key)))
+SELECT 'tallies', count(), sum(xxHash64(concat(reinterpretAsFixedString(revision), reinterpretAsFixedString(window),
+    reinterpretAsFixedString(version), reinterpretAsFixedString(counted), reinterpretAsFixedString(rejected),
+    reinterpretAsFixedString(latest_time_ms), reinterpretAsFixedString(latest_recorded_ms), latest_key,
+    reinterpretAsFixedString(total), reinterpretAsFixedString(minimum), reinterpretAsFixedString(maximum),
+    reinterpretAsFixedString(latest), subject, '|', groups)))
 FROM tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)}
 UNION ALL
@@ -36,10 +37,11 @@ SELECT 'rejected', count(), sum(xxHash64(concat(toString(revision), '|', toStrin
 FROM rejected FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)}
 UNION ALL
-SELECT 'late_tallies', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
-    '|', toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected), '|',
-    toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|', toString(latest_recorded_ms), '|',
-    toString(latest), '|', latest_key)))
+SELECT 'late_tallies', count(), sum(xxHash64(concat(reinterpretAsFixedString(revision), reinterpretAsFixedString(window),
+    reinterpretAsFixedString(version), reinterpretAsFixedString(counted), reinterpretAsFixedString(rejected),
+    reinterpretAsFixedString(latest_time_ms), reinterpretAsFixedString(latest_recorded_ms), latest_key,
+    reinterpretAsFixedString(total), reinterpretAsFixedString(minimum), reinterpretAsFixedString(maximum),
+    reinterpretAsFixedString(latest), subject, '|', groups)))
 FROM late_tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)}
 UNION ALL
@@ -96,6 +98,25 @@ WHERE log = {log:UInt16} AND partition = {partition:UInt16}
 ORDER BY offset, place
 LIMIT 1 BY offset, place
 LIMIT {rows:UInt64};
+
+-- name: seen_extent
+SELECT count(), min(append_ms), max(append_ms)
+FROM seen
+WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+    AND offset >= {first:UInt64} AND offset < {end:UInt64}
+    AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64};
+
+-- name: seen_keys
+-- Numbers are big-endian, as the seen store keeps them. Copies of a row are the same bytes.
+SELECT key, byteSwap(bitOr(bitShiftLeft(offset, 10), toUInt64(place))), byteSwap(toUInt64(append_ms)), check
+FROM seen
+WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+    AND offset >= {first:UInt64} AND offset < {end:UInt64}
+    AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64}
+    AND reinterpretAsUInt16(reverse(substring(key, 1, 2))) >= {low:UInt32}
+    AND reinterpretAsUInt16(reverse(substring(key, 1, 2))) < {high:UInt32}
+ORDER BY key, offset DESC, place DESC
+LIMIT 1 BY key;
 
 -- name: cut_begun
 -- Whether there is an event of one type in a part of a minute.
@@ -175,9 +196,12 @@ SELECT table, name, path, bytes_on_disk FROM system.parts
 WHERE active AND database = currentDatabase() AND table IN {tables:Array(String)};
 
 -- name: schema
--- What the database has of tables, columns and indexes.
+-- What the database has of tables, columns and indexes, and the settings that tables have of their own.
 SELECT 'table' AS what, name AS of, '' AS named FROM system.tables WHERE database = currentDatabase()
 UNION ALL
 SELECT 'column', table, name FROM system.columns WHERE database = currentDatabase()
 UNION ALL
 SELECT 'index', table, name FROM system.data_skipping_indices WHERE database = currentDatabase()
+UNION ALL
+SELECT 'setting', name, arrayJoin(extractAll(extract(engine_full, 'SETTINGS (.*)'), '(\\w+) = ')) FROM system.tables
+WHERE database = currentDatabase()

@@ -17,6 +17,7 @@ TABLES_MADE: Final = frozenset(
 )
 _ALTER: Final = re.compile(r"^ALTER TABLE (\w+)\n", re.MULTILINE)
 _ADD: Final = re.compile(r"ADD (COLUMN|INDEX) IF NOT EXISTS (\w+) .*?(?=,\n|\Z)", re.DOTALL)
+_SET: Final = re.compile(r"MODIFY SETTING (\w+) = .*?(?=,\n|\Z)", re.DOTALL)
 _BY_WEEK: Final = "PARTITION BY toMonday("
 _BY_MONTH: Final = "PARTITION BY toYYYYMM("
 _OF_MONTH: Final = re.compile(r"\d{6}_")  # of a week it begins with eight digits
@@ -29,7 +30,7 @@ _LAST_LINE: Final = re.compile(rb"\nSETTINGS [^\n\0]+\n\Z")
 
 def missing(have: Iterable[Sequence[str]]) -> list[str]:
     """The statements that bring a store to schema.sql: none where nothing is missing. What it has
-    are rows of (`table`, `column` or `index`; table; name).
+    are rows of (`table`, `column`, `index` or `setting`; table; name).
 
     The engine writes a definition anew for an ALTER that finds everything there, and a full disk
     then leaves an empty file: so nothing is altered that need not be.
@@ -41,8 +42,9 @@ def missing(have: Iterable[Sequence[str]]) -> list[str]:
             if ("table", made[1], "") not in there:
                 statements.append(text)
         elif (altered := _ALTER.search(text)) and ("table", altered[1], "") in there:
-            adds = _ADD.finditer(text)
-            lacking = [it[0] for it in adds if (it[1].lower(), altered[1], it[2]) not in there]
+            needs = [(it[0], (it[1].lower(), altered[1], it[2])) for it in _ADD.finditer(text)]
+            needs += [(it[0], ("setting", altered[1], it[1])) for it in _SET.finditer(text)]
+            lacking = [change for change, need in needs if need not in there]
             if lacking:
                 statements.append(f"ALTER TABLE {altered[1]} {', '.join(lacking)}")
     return statements

@@ -162,7 +162,8 @@ ORDER BY (revision, hour, subject, groups)
 {durable};
 
 -- name: hours_by_subject
--- The same rows, subject first.
+-- The same rows, subject first. All columns of a granule lie side by side in one file: one subject is read at one
+-- place of each block, not at one for each column (docs/decisions/0079).
 CREATE TABLE IF NOT EXISTS hours_by_subject (
     block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)),
@@ -171,7 +172,7 @@ CREATE TABLE IF NOT EXISTS hours_by_subject (
 ) ENGINE = MergeTree
 PARTITION BY block
 ORDER BY (revision, subject, hour, groups)
-{durable}, index_granularity = 1024;
+{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact};
 
 -- name: days
 -- Blocks by day (since 1970 UTC), window first.
@@ -195,7 +196,7 @@ CREATE TABLE IF NOT EXISTS days_by_subject (
 ) ENGINE = MergeTree
 PARTITION BY block
 ORDER BY (revision, subject, day, groups)
-{durable}, index_granularity = 1024;
+{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact};
 
 -- name: member_hours
 -- Distinct values of blocks by hour, window first.
@@ -215,7 +216,7 @@ CREATE TABLE IF NOT EXISTS member_hours_by_subject (
 ) ENGINE = MergeTree
 PARTITION BY block
 ORDER BY (revision, subject, hour, groups, member)
-{durable}, index_granularity = 1024;
+{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact};
 
 -- name: member_days
 -- Distinct values of blocks by day, window first.
@@ -235,7 +236,7 @@ CREATE TABLE IF NOT EXISTS member_days_by_subject (
 ) ENGINE = MergeTree
 PARTITION BY block
 ORDER BY (revision, subject, day, groups, member)
-{durable}, index_granularity = 1024;
+{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact};
 
 -- name: hours_of_all
 -- Blocks by hour, all subjects together.
@@ -258,6 +259,23 @@ CREATE TABLE IF NOT EXISTS days_of_all (
 PARTITION BY block
 ORDER BY (revision, day, groups)
 {durable};
+
+-- name: hours_side_by_side
+-- For a table made before: parts that are there stay as they are until their block is merged.
+ALTER TABLE hours_by_subject
+    MODIFY SETTING min_bytes_for_wide_part = {compact};
+
+-- name: days_side_by_side
+ALTER TABLE days_by_subject
+    MODIFY SETTING min_bytes_for_wide_part = {compact};
+
+-- name: member_hours_side_by_side
+ALTER TABLE member_hours_by_subject
+    MODIFY SETTING min_bytes_for_wide_part = {compact};
+
+-- name: member_days_side_by_side
+ALTER TABLE member_days_by_subject
+    MODIFY SETTING min_bytes_for_wide_part = {compact};
 
 -- name: rejected
 -- Events that a meter matched without a usable value: they can be listed.

@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from operator import itemgetter
 from typing import Any, Final
 
+from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DataError
 
 from meterline.backends.clickhouse.bounds import (
@@ -18,7 +19,7 @@ from meterline.backends.clickhouse.bounds import (
     within_bounds,
 )
 from meterline.backends.clickhouse.chdb.parts import PartWatch
-from meterline.backends.clickhouse.connection import Connection, Rows
+from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Rows
 from meterline.backends.clickhouse.events.listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.schema import missing
@@ -50,7 +51,9 @@ from meterline.usage import (
     RawEvent,
     RejectedRow,
     RejectRow,
+    SeenExtent,
     SeenRow,
+    SeenSpan,
     SliceId,
     Stretch,
     TallyRow,
@@ -226,6 +229,21 @@ class ClickHouseUsageStore:
             if len(rows) < SEEN_CHUNK_ROWS:
                 return
             offset, place = rows[-1][2], rows[-1][3]
+
+    async def seen_extent(self, span: SeenSpan) -> SeenExtent:
+        """Rows of a span. What takes long gives way to what is counted."""
+        rows = await self._upkeep.query(QUERIES["seen_extent"], span._asdict())
+        return SeenExtent._make(rows[0])
+
+    async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:
+        """Keys of a span, as they are put into files."""
+        parameters = {**span._asdict(), "low": low, "high": high}
+        bounds = UPKEEP.settings(QUERY_SETTINGS, embedded=self._connection.embedded)
+
+        def work(client: Client) -> bytes:
+            return bytes(client.raw_query(QUERIES["seen_keys"], parameters, bounds, "RowBinary"))
+
+        return await self._upkeep.run(work)
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         """Whole minutes from tallies and members, cut minutes from raw events."""

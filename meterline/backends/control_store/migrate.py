@@ -33,13 +33,29 @@ async def migrate(database: Database) -> None:
     await database.write(act)
 
 
-async def check_migrated(database: Database) -> None:
-    """Raise `Unsuitable` where a migration is missing, `Unavailable` where nobody can tell."""
+async def migrate_to(database: Database, number: int) -> None:
+    """Bring an empty store to an older migration, for what was written by its build. `migrate`
+    brings it on from there. Raises as `migrate` does.
+    """
+
+    async def act(connection: Connection) -> None:
+        await connection.run_sync(lambda it: _upgrade(it, f"{number:04d}"))
+
+    await database.write(act)
+
+
+async def number_of(database: Database) -> int:
+    """The last migration that the store has seen; 0 for an empty store. Raises `Unavailable`."""
 
     async def ask(connection: Connection) -> int:
         return await connection.run_sync(_number)
 
-    there, needed = await database.read(ask), newest()
+    return await database.read(ask)
+
+
+async def check_migrated(database: Database) -> None:
+    """Raise `Unsuitable` where a migration is missing, `Unavailable` where nobody can tell."""
+    there, needed = await number_of(database), newest()
     _check_not_early(there)
     if there < needed:
         state = "empty" if there == 0 else f"at migration {there}"
@@ -70,14 +86,14 @@ def _check_not_early(there: int) -> None:
         raise Unsuitable(message)
 
 
-def _upgrade(connection: sqlalchemy.Connection) -> None:
+def _upgrade(connection: sqlalchemy.Connection, to: str = "head") -> None:
     there = _number(connection)
     _check_not_early(there)
     if there > newest():
         return
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
 
 
 def _script() -> ScriptDirectory:

@@ -10,11 +10,13 @@ another log: while one appends, the topic's id is looked at again every second.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
 
+from meterline.backends.kafka.record import headers_of, kafka_record
 from meterline.backends.kafka.topic import ensure_topic, renew_password, started, topic_now
 from meterline.event import Record, RecordKind
 from meterline.limits import (
@@ -24,20 +26,18 @@ from meterline.limits import (
     PACK_BYTES_MAX,
     READ_BYTES_MAX,
 )
-from meterline.ports import Unavailable
+from meterline.ports import Unavailable, Unsuitable
 
-LOG_HEADER: Final = "meterline-log"
-KIND_HEADER: Final = "meterline-kind"
 BATCH_BYTES: Final = PACK_BYTES_MAX + PACK_BYTES_MAX // 9  # of one partition: a pack and its frame
 READ_WAIT_MS: Final = 20
 TOPIC_LOOK_S: Final = 1.0
 STOP_TIMEOUT_S: Final = 5.0
 _T = TypeVar("_T")
-_KINDS: Final = {kind.encode(): kind for kind in RecordKind}
 
 
 class KafkaLog:
-    """`Log` on one topic, made by `open_kafka_log`; whoever registers it sets `number`.
+    """`Log` on one topic, made by `open_kafka_log`; whoever registers it sets `number`, and of a
+    log that was restored `firsts`: what the first record of each partition counts as.
 
     Belongs to the event loop that opened it.
     """
@@ -53,16 +53,14 @@ class KafkaLog:
         timeout_s: float = LOG_TIMEOUT_S,
     ) -> None:
         self.number = 0
+        self.firsts: Sequence[int] = ()
         self._bootstrap = bootstrap
         self._topic = topic
         self._id = log_id
         self._partitions = partitions
         self._deadline_s = deadline_ms / 1000
         self._security = security
-        self._headers = {
-            kind: [(LOG_HEADER, log_id.encode()), (KIND_HEADER, kind.encode())]
-            for kind in RecordKind
-        }
+        self._headers = {kind: headers_of(log_id, kind) for kind in RecordKind}
         self._producer: AIOKafkaProducer | None = None
         self._producing = asyncio.Lock()
         self._dropping: set[asyncio.Task[None]] = set()
@@ -130,15 +128,43 @@ class KafkaLog:
         """See `Log.read`; one read is at most what one fetch brings, 4 MiB or a single record."""
         self._check(partition)
         where = TopicPartition(self._topic, partition)
-        found = await self._reading.ask(lambda it: _fetch(it, where, offset, records_max))
-        return [kafka_record(e.partition, e.offset, e.timestamp, e.headers, e.value) for e in found]
+        first = self.first_of(partition)
+        place = max(0, offset - first)
+        found = await self._reading.ask(lambda it: _fetch(it, where, place, records_max))
+        return [
+            kafka_record(partition, first + e.offset, e.timestamp, e.headers, e.value)
+            for e in found
+        ]
+
+    def first_of(self, partition: int) -> int:
+        """The offset that the first record of the topic counts as."""
+        return self.firsts[partition] if self.firsts else 0
+
+    async def put_back(self, partition: int, offset: int, records: Sequence[Record]) -> None:
+        """Of a log that is being restored: records from `offset` on, each as it was, behind those
+        that were put back before. Raises `Unavailable`, `Unsuitable` where others write.
+        """
+        self._check(partition)
+        try:
+            producer = self._producer or await self._new_producer()
+            send = partial(producer.send, self._topic, partition=partition)
+            sent = [
+                await send(it.value, headers=headers_of(self._id, it.kind, it.append_ms))
+                for it in records
+            ]
+            places = [one.offset for one in await asyncio.gather(*sent)]
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
+        first = offset - self.first_of(partition)
+        if places != list(range(first, first + len(records))):
+            raise Unsuitable(f"others write to Kafka topic {self._topic}: stop the gateways")
 
     async def begin(self, partition: int) -> int:
         """See `Log.begin`."""
         self._check(partition)
         where = TopicPartition(self._topic, partition)
         begins = await self._asking.ask(lambda it: it.beginning_offsets([where]))
-        return int(begins[where])
+        return int(begins[where]) + self.first_of(partition)
 
     async def end(self, partition: int) -> int:
         """See `Log.end`: a ListOffsets request to the leader, every time.
@@ -148,7 +174,7 @@ class KafkaLog:
         self._check(partition)
         where = TopicPartition(self._topic, partition)
         ends = await self._asking.ask(lambda it: it.end_offsets([where]))
-        return int(ends[where])
+        return int(ends[where]) + self.first_of(partition)
 
     async def trim(self, partition: int, before: int, older_than_ms: int) -> None:
         """Nothing: Kafka drops records by the topic's `retention.ms`, checked on opening."""
@@ -314,25 +340,6 @@ async def _fetch(
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-def kafka_record(
-    partition: int,
-    offset: int,
-    timestamp_ms: int,
-    headers: Sequence[tuple[str, bytes]],
-    value: bytes | None,
-) -> Record:
-    """The record of the log that a message of the topic is, whichever client brought it."""
-    named = dict(headers)
-    return Record(
-        partition,
-        offset,
-        timestamp_ms,
-        _KINDS.get(named.get(KIND_HEADER, b""), RecordKind.PACK),
-        value or b"",
-        named.get(LOG_HEADER, b"").decode(errors="replace"),
-    )
 
 
 async def open_kafka_log(

@@ -40,7 +40,13 @@ from meterline.runtime.settings.checks import (
     default_seen_dir,
     is_loopback,
 )
-from meterline.runtime.settings.operating_fields import DrainS, MetricsPort, Workers
+from meterline.runtime.settings.operating_fields import (
+    DrainS,
+    MetricsPort,
+    TracesRatio,
+    TracesUrl,
+    Workers,
+)
 from meterline.runtime.settings.text import decoded
 
 ENV_PREFIX: Final = "METERLINE_"
@@ -77,6 +83,8 @@ class Settings(BaseSettings):
         examples=[8888],
     )
     metrics_port: MetricsPort = None
+    traces_url: TracesUrl = None
+    traces_ratio: TracesRatio = 0.01
     drain_s: DrainS = 0
     log_url: Annotated[str, AfterValidator(checked_log_url)] = Field(
         default=LOG_EMBEDDED,
@@ -272,7 +280,8 @@ class Settings(BaseSettings):
         default=limits.FLUSH_INTERVAL_MS,
         ge=10,
         le=60_000,
-        description="How often counts are written. Change it to trade freshness for fewer inserts.",
+        description="How often counts are written, in milliseconds; half as long again while more "
+        "than 20,000 events come in meanwhile. Change it to trade freshness for fewer inserts.",
         examples=[1_000],
     )
     flush_events: int = Field(
@@ -282,6 +291,14 @@ class Settings(BaseSettings):
         description="Number of events after which counts are written earlier. Change it to use "
         "less memory.",
         examples=[20_000],
+    )
+    flush_bytes: int = Field(
+        default=limits.FLUSH_BYTES,
+        ge=1_048_576,
+        le=limits.UNFLUSHED_BYTES_MAX,
+        description="Bytes of memory, of events that wait to be written, after which counts are "
+        "written earlier. Change it to use less memory.",
+        examples=[16_777_216],
     )
 
     # --- delivering (each is described in delivery_fields) ---

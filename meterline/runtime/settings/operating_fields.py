@@ -1,6 +1,7 @@
 """What can be set for those who operate it: the types of those fields of `Settings`."""
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
@@ -46,4 +47,36 @@ Workers = Annotated[
         examples=[1],
     ),
     AfterValidator(checked_workers),
+]
+
+
+def checked_traces_url(url: str) -> str:
+    """Raises `ValueError`."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
+        raise ValueError(
+            "must be an http:// or https:// URL without user and password: send a token by the"
+            " variable OTEL_EXPORTER_OTLP_HEADERS"
+        )
+    return url
+
+
+TracesUrl = Annotated[
+    Annotated[str, AfterValidator(checked_traces_url)] | None,
+    Field(
+        description="Where traces are sent by OTLP over HTTP, path included; absent: nowhere. It "
+        "needs `meterline[traces]`. The standard variables `OTEL_EXPORTER_OTLP_HEADERS` and "
+        "`OTEL_RESOURCE_ATTRIBUTES` are read too. Set it to see where the time of a request goes.",
+        examples=["http://collector:4318/v1/traces"],
+    ),
+]
+TracesRatio = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        description="Part of the requests and runs that begin a trace. Those that bring a "
+        "`traceparent` follow its sampled flag. Change it to see more, at a higher cost.",
+        examples=[0.01],
+    ),
 ]

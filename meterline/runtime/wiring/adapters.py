@@ -190,6 +190,8 @@ async def open_all(
     if settings.log_accepted != log.id and not await seal_ledger.knows_log(log.id):
         await _check_unknown_log(log, known_others=await seal_ledger.knows_log())
     log.number = await progress.register_log(log.id, log.partitions)
+    if isinstance(log, KafkaLog):
+        log.firsts = await progress.log_firsts(log.number)
     if log.number > 1 and settings.log_accepted != log.id:
         raise Unsuitable(
             f"this control store has counted another log than this one ({log.id}). The log was"

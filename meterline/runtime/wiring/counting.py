@@ -7,7 +7,7 @@ from typing import Any
 
 from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
-from aggregator.drivers.block_loop import WithBlocks
+from aggregator.drivers.block_loop import BesideCounting, WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.stuck_guard import StuckGuard
@@ -15,6 +15,7 @@ from aggregator.dropped_revisions import DroppedRevisions, RevisionStores
 from aggregator.erasure import ErasedStores, Eraser
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
+from aggregator.slice.flush_due import FlushBounds
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.blocks.dropped_revisions import ClickHouseRevisionRows
 from meterline.backends.clickhouse.blocks.erasure import ClickHouseErasedRows
@@ -26,7 +27,7 @@ from meterline.backends.control_store.progress.dropped_revisions import SqlRevis
 from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.inbox import InboxWatch
-from meterline.backends.kafka.log import kafka_record
+from meterline.backends.kafka.record import kafka_record
 from meterline.backends.kafka.topic import renew_password
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog
@@ -76,7 +77,8 @@ def aggregator(
     drained = None if watch is None else watch.drained_until
     completeness = Completeness(step, completeness_lag_ms(settings), drained)
     retention_ms = settings.log_retention_days * DAY_MS
-    intervals = Intervals(settings.flush_interval_ms, settings.flush_events, retention_ms)
+    bounds = FlushBounds(settings.flush_interval_ms, settings.flush_events, settings.flush_bytes)
+    intervals = Intervals(bounds, retention_ms)
     return step, Housekeeping(step, completeness, intervals, _retention(settings, opened))
 
 
@@ -133,7 +135,11 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         await eraser.turn()
         await revisions.turn()
 
-    worker = WithBlocks(driver, maker, lambda: 0 in step.partitions, before)
+    def behind_s() -> float:
+        return housekeeping.behind_ms(CLOCK.now_ms()) / 1_000
+
+    counted = BesideCounting(lambda: 0 in step.partitions, before, behind_s)
+    worker = WithBlocks(driver, maker, counted)
     return Counting(worker, step, standing)
 
 
@@ -203,7 +209,7 @@ def _driver(
     def record_of(message: Any) -> Record:
         return kafka_record(
             message.partition,
-            message.offset,
+            log.first_of(message.partition) + message.offset,
             round(message.timestamp * 1000),
             message.headers,
             message.value,

@@ -9,8 +9,10 @@ from dispatcher.runs.late import LateSources, LateTerms, LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
 from dispatcher.sending.signing import signed_headers
 from dispatcher.sending.test_delivery import DeliveryTester
+from dispatcher.tracing import ReportTraces
 from dispatcher.worker import Dispatcher
 from meterline.backends.clickhouse.bounds import RUNS
+from meterline.backends.clickhouse.events.traces import ClickHouseEventTraces
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
@@ -20,6 +22,7 @@ from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.spool import FileSpool
 from meterline.backends.webhook.sender import HttpWebhookSender
 from meterline.limits import LATE_SETTLE_MS
+from meterline.ports import UNTRACED, Tracer
 from meterline.report import StartTerms
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, completeness_lag_ms
@@ -79,7 +82,11 @@ def replayer(opened: Opened, dispatcher_: Dispatcher) -> Replayer:
 
 
 def dispatcher(
-    settings: Settings, opened: Opened, box: FernetSecretBox, sender: HttpWebhookSender
+    settings: Settings,
+    opened: Opened,
+    box: FernetSecretBox,
+    sender: HttpWebhookSender,
+    tracer: Tracer = UNTRACED,
 ) -> Dispatcher:
     """The shell that makes runs and sends deliveries."""
     stores = opened.stores
@@ -96,6 +103,7 @@ def dispatcher(
             opened.reports,
             FileSpool,
             recorder=opened.recorder,
+            traces=ReportTraces(tracer, ClickHouseEventTraces(opened.connection)),
         ),
         _late_usage(settings, opened, checked),
         sender,

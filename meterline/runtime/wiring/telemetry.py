@@ -1,4 +1,6 @@
-"""What a process measures: its recorder, and what is looked at when its metrics are scraped."""
+"""What a process measures: its recorder, what is looked at when its metrics are scraped, its
+traces.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,19 +8,21 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from aggregator.drivers.standing import Standing
+from aggregator.slice.tracing import CountedTraces
 from aggregator.step import Aggregator
 from control.health import Health
 from control.v3.installation.backfill import backfill_of
 from control.v3.installation.status import uncounted
 from ingest.publisher import Publisher
 from meterline.backends.control_store.reports.backlog import SqlBacklogStore
-from meterline.backends.prometheus import PrometheusRecorder
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.http.scrape import Scrape
 from meterline.limits import RUNS_LATE_MS
 from meterline.meter import Catalogue
-from meterline.ports import Clock, metrics
+from meterline.ports import UNTRACED, Clock, Tracer, Unsuitable, metrics
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened
 from meterline.runtime.workers.families import Families, exposition, plain
@@ -28,10 +32,11 @@ from meterline.usage import Filling
 
 @dataclass(slots=True)
 class Telemetry:
-    """The metrics of one process."""
+    """The metrics and traces of one process."""
 
     recorder: PrometheusRecorder
     scrape: Scrape
+    tracer: Tracer = UNTRACED
     clock: Clock = CLOCK
     complete_until_ms: int | None = field(default=None, init=False)  # as was last known
     catalogue: Catalogue = field(default=Catalogue(-1, ()), init=False)  # as was last read
@@ -46,6 +51,7 @@ class Telemetry:
 
     def of_counting(self, step: Aggregator, standing: Standing) -> None:
         """What an aggregator knows of itself."""
+        step.traces = CountedTraces(self.tracer)
 
         def glance() -> None:
             held = list(step.partitions.values())
@@ -53,6 +59,10 @@ class Telemetry:
             begun_ms = [one.begun_ms for one in slices if one.border.events]
             age_ms = max(0, self.clock.now_ms() - min(begun_ms)) if begun_ms else 0
             self.recorder.set(metrics.PARTITIONS_HELD, len(held))
+            lacking = list(step.catching_up.values())
+            self.recorder.set(metrics.CATCH_UP_PARTITIONS, len(lacking))
+            left = sum(max(0, one.keys_total - one.keys) for one in lacking)
+            self.recorder.set(metrics.CATCH_UP_KEYS, left)
             self.recorder.set(metrics.OPEN_CELLS, sum(one.cells for one in slices))
             self.recorder.set(metrics.SEAL_AGE, age_ms / 1_000)
             now_s = asyncio.get_running_loop().time()
@@ -153,12 +163,35 @@ def _tell_backfill(recorder: PrometheusRecorder, fillings: Sequence[Filling], no
     recorder.set(metrics.BACKFILL_SECONDS, None if end_ms is None else (end_ms - now_ms) / 1_000)
 
 
-def telemetry(settings: Settings, role: str) -> Telemetry:
-    """The metrics of a process of this role."""
+def telemetry(settings: Settings, role: str, stack: AsyncExitStack) -> Telemetry:
+    """The metrics of a process of this role, and its traces: these are sent until the stack is
+    closed. Raises `Unsuitable` where they are on and cannot be sent.
+    """
     recorder = PrometheusRecorder(role)
     setup = "distributed" if settings.kafka_servers else "embedded"
     recorder.set(metrics.BUILD_INFO, 1, version("meterline"), role, setup)
-    return Telemetry(recorder, Scrape(recorder.exposition))
+    tracer = _tracer(settings, role, recorder, stack)
+    return Telemetry(recorder, Scrape(recorder.exposition), tracer)
+
+
+def _tracer(
+    settings: Settings, role: str, recorder: PrometheusRecorder, stack: AsyncExitStack
+) -> Tracer:
+    if settings.traces_url is None:
+        return UNTRACED
+    if find_spec("opentelemetry") is None:
+        raise Unsuitable(
+            "traces_url is set, but the packages of OpenTelemetry are not installed. Install"
+            " meterline[traces], or remove traces_url"
+        )
+    # imported here: a process without traces loads none of it
+    from meterline.backends.telemetry.otlp import OtlpTracer, exporter_to  # noqa: PLC0415
+
+    resource = {"service.name": f"meterline-{role}", "service.version": version("meterline")}
+    exporter = exporter_to(settings.traces_url)
+    tracer = OtlpTracer(exporter, settings.traces_ratio, resource, recorder)
+    stack.push_async_callback(asyncio.to_thread, tracer.close)
+    return tracer
 
 
 def joined(stack: AsyncExitStack, worker: Worker, measured: Telemetry, stop: asyncio.Event) -> None:

@@ -31,6 +31,8 @@ class CheckedUsageStore:
         self.account = integrity.checked(store.account)
         self.accounts = integrity.checked(store.accounts)
         self.slice_events = integrity.checked(store.slice_events)
+        self.seen_extent = integrity.checked(store.seen_extent)
+        self.seen_keys = integrity.checked(store.seen_keys)
         self.usage_values = integrity.checked(store.usage_values)
         self.usage_sum = integrity.checked(store.usage_sum)
         self.rejected = integrity.checked(store.rejected)

@@ -12,7 +12,7 @@ from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.store import fetch_int
 from meterline.backends.control_store.tables.meters import completeness, flushed
 from meterline.problem import Problem, ProblemType
-from meterline.usage import ProgressStore, Seal
+from meterline.usage import CatchingUp, ProgressStore, Seal
 
 LARGE = 2**62  # offsets and instants need more than 32 bits
 
@@ -282,3 +282,17 @@ async def test_marks_of_the_same_slices_at_once_leave_one_truth(store: ProgressS
     )
     found = await store.lacking(1, 0, [2, 3, 4], 99)
     assert [(it.seal.slice, it.revisions) for it in found] == [(it, (4,)) for it in slices]
+
+
+async def test_how_far_seen_stores_are_is_kept_until_they_are_done(store: ProgressStore) -> None:
+    assert await store.catch_ups(1) == []
+    first, second = CatchingUp(0, 5, 6, 1, LARGE), CatchingUp(3, 5, 7, 0, 0)
+    await store.tell_catch_ups(1, [second, first], [])
+    await store.tell_catch_ups(2, [first], [])
+    assert await store.catch_ups(1) == [first, second]
+    further = first._replace(seen_ms=9, keys=LARGE - 1)
+    await store.tell_catch_ups(1, [further], [3])
+    assert await store.catch_ups(1) == [further]
+    await store.tell_catch_ups(1, [], [0, 1])
+    assert await store.catch_ups(1) == []
+    assert await store.catch_ups(2) == [first]

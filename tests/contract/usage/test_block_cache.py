@@ -11,7 +11,7 @@ from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.ports import StoreLost
 from meterline.usage import Block, CheckedUsageStore, UsageQuery, columns_of
-from meterline.window import DAY_MS
+from meterline.window import DAY_MS, WindowSize
 from tests.contract.usage.test_block_reads import (
     BEGIN_MS,
     FRESH,
@@ -34,6 +34,7 @@ class Asked:
         self.rows = ClickHouseBlockRows(store.connection)
         self._world = world
         self._queries = [world.query() for _ in range(QUESTIONS)]
+        self._open = _open(world)
 
     def read(self, *blocks: Block) -> None:
         """From now on these blocks are read."""
@@ -44,7 +45,7 @@ class Asked:
         """Twice, in any order."""
         for query in self._world.rng.sample(self._queries, QUESTIONS):
             assert await self.store.usage(query) == self._world.expected(query), query
-        for query in (*self._queries[: QUESTIONS // 2], *queries):
+        for query in (*self._queries[: QUESTIONS // 2], *self._open, *self._open, *queries):
             assert await self.store.usage(query) == self._world.expected(query), query
 
 
@@ -81,6 +82,13 @@ async def test_repeated_questions_are_answered_as_if_nothing_was_kept(
     again = await readable(rows, world.block(0, SLICES))
     asked.read(again)
     await asked.check()
+
+
+def _open(world: World) -> list[UsageQuery]:
+    """Of each meter all that there is: where it begins and ends is found first."""
+    return [
+        UsageQuery(of, window=window) for of in world.meters for window in (None, WindowSize.DAY)
+    ]
 
 
 def _whole(world: World) -> list[UsageQuery]:
@@ -123,12 +131,13 @@ async def test_nothing_is_kept_of_a_store_that_had_lost_something(
     integrity = Lost()
     integrity.lost = True
     checked = CheckedUsageStore(usage_store, integrity)
-    for query in _whole(world):
+    queries = [*_whole(world), *_open(world)]
+    for query in queries:
         with pytest.raises(StoreLost):
             await checked.usage(query)
         with pytest.raises(StoreLost):
             await anext(checked.usage_rows(query))
     integrity.lost = False
     await asked.rows.make(block, ())
-    for query in _whole(world):
+    for query in queries:
         assert await checked.usage(query) == world.expected(query), query

@@ -25,7 +25,7 @@ from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
 from meterline.usage import EVENTS, Block, Notice, Period, Reach, Stretch
 from tests.unit.aggregator.audited import TOUCHES, Audited
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, taken_on
 
 REPAIR = AuditSpan(repair=True)
 
@@ -118,7 +118,7 @@ async def test_a_meter_that_is_not_filled_in_yet_is_no_difference(
     steps = await audited.steps()
     assert not [one for step in steps for one in step.findings]
     assert sum(step.unfilled for step in steps) == 2 * 3
-    await audited.worker.refresh_catalogue()
+    await taken_on(audited.worker)
     await audited.world.run(audited.worker)
     await audited.world.fill(audited.worker)
     steps = await audited.steps()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from aggregator.backfill.background import Background
 from aggregator.backfill.filler import (
     Backfill,
     FillStores,
@@ -17,11 +16,12 @@ from aggregator.backfill.filler import (
     next_run,
     portions,
 )
+from aggregator.slice.background import Background
 from aggregator.step import Aggregator
 from meterline.limits import FILL_LOOK_MS, FILL_SHARE_MIN, FILL_WAIT_MS, SLICE_SPAN_MS
 from meterline.meter import Aggregation
 from meterline.usage import Filling, Flush, Lacking, RawEvent, Seal, SliceId, TallyRow
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, filled_up, numbered
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, filled_up, numbered, taken_on
 
 SLICES = 6
 EACH = 40
@@ -123,7 +123,7 @@ async def test_all_meters_are_filled_in_by_one_reading_of_many_slices(
     meters = Meters(0)
     worker = await aged(world, meters)
     made(meters, fresh_numbers, 4)
-    await worker.refresh_catalogue()
+    await taken_on(worker)
     usage = Counting(world.usage)
     stores = FillStores(usage, world.progress, world.log.number)
     steps = [await filled_up(stores, worker.catalogue, number) for number in range(PARTITIONS)]
@@ -139,7 +139,7 @@ async def test_steps_of_any_size_write_the_same_rows(
     meters = Meters(0)
     worker = await aged(world, meters)
     made(meters, fresh_numbers, 3)
-    await worker.refresh_catalogue()
+    await taken_on(worker)
     written: list[list[TallyRow]] = []
     for bounds in (ONE_BY_ONE, StepBounds(), StepBounds(events=EACH, folds=2 * EACH)):
         rows: list[TallyRow] = []
@@ -193,7 +193,7 @@ async def test_what_somebody_else_filled_meanwhile_is_not_written(
     meters = Meters(0)
     worker = await aged(world, meters)
     made(meters, fresh_numbers, 2)
-    await worker.refresh_catalogue()
+    await taken_on(worker)
 
     class Overtaken(Counting):
         async def raw_events(self, *asked: Any) -> AsyncIterator[list[RawEvent]]:
@@ -247,7 +247,7 @@ async def test_it_is_asked_when_something_changed_and_besides_that_seldom(
     assert await times(now_ms + 1) == 1, "somebody else has sealed there"
     made(meters, fresh_numbers, 1)
     assert await times(now_ms + 2) == 0, "it is not known here yet"
-    await worker.refresh_catalogue()
+    await taken_on(worker)
     assert await times(now_ms + 3) >= PARTITIONS
     await world.check(*meters.meters)
     assert await times(now_ms + 4 + FILL_WAIT_MS) <= PARTITIONS
@@ -262,7 +262,7 @@ async def test_it_is_told_how_far_it_is(world: World, fresh_numbers: Iterator[in
     meters = Meters(0)
     worker = await aged(world, meters)
     made(meters, fresh_numbers, 2)
-    await worker.refresh_catalogue()
+    await taken_on(worker)
     log, now_ms = world.log.number, 1_000
     events = len(await world.usage.slice_events(SliceId(log, 0, 0)))
     stores = FillStores(worker.usage, worker.progress, log, StepBounds(slices=2))

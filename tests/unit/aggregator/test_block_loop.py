@@ -1,13 +1,13 @@
 """The loop that makes blocks: what nobody reads is swept away beside it, however much is due."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
-from aggregator.drivers.block_loop import make_blocks_for_ever
-from meterline.limits import BLOCK_SWEEP_S
+from aggregator.drivers.block_loop import BesideCounting, make_blocks_for_ever
+from meterline.limits import BLOCK_BEHIND_RESTS, BLOCK_BEHIND_S, BLOCK_SWEEP_S
 from meterline.ports import Unavailable
 from tests.simulation.virtual_loop import VirtualLoop
 
@@ -45,8 +45,11 @@ async def _nothing() -> None:
     pass
 
 
-def _run(loop: VirtualLoop, maker: Maker) -> None:
-    made = make_blocks_for_ever(maker, lambda: True, _nothing)  # type: ignore[arg-type]
+def _run(
+    loop: VirtualLoop, maker: Maker, behind_s: Callable[[], float] = lambda: float(BLOCK_BEHIND_S)
+) -> None:
+    counted = BesideCounting(lambda: True, _nothing, behind_s)
+    made = make_blocks_for_ever(maker, counted)  # type: ignore[arg-type]
     loop.create_task(made)
     loop.run_until_complete(asyncio.sleep(MINUTES * 60))
 
@@ -62,6 +65,20 @@ def test_a_maker_rests_as_long_as_it_works(loop: VirtualLoop) -> None:
     _run(loop, maker)
     half = MINUTES * 60 // STEP_S // 2
     assert half - 10 <= maker.steps <= half + 1
+
+
+def test_a_maker_gives_way_while_counting_is_behind(loop: VirtualLoop) -> None:
+    maker = Maker()
+    _run(loop, maker, lambda: BLOCK_BEHIND_S + 1.0)
+    share = MINUTES * 60 // STEP_S // (1 + BLOCK_BEHIND_RESTS)
+    assert share - 1 <= maker.steps <= share + 1
+
+
+def test_a_maker_goes_on_once_counting_has_caught_up(loop: VirtualLoop) -> None:
+    maker, until_s = Maker(), loop.time() + 60.0
+    _run(loop, maker, lambda: 60.0 if loop.time() < until_s else 0.0)
+    most = (MINUTES - 1) * 60 // STEP_S // 2
+    assert most - 10 <= maker.steps <= most + 3
 
 
 def test_blocks_are_made_also_where_nothing_can_be_swept_away(loop: VirtualLoop) -> None:

@@ -9,7 +9,7 @@ from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.meter import Aggregation
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, taken_on
 
 
 async def test_a_meter_created_after_its_events_is_filled_in(
@@ -23,7 +23,7 @@ async def test_a_meter_created_after_its_events_is_filled_in(
     await world.send(numbered(60, 90))
     await world.run(worker)  # an open slice, which is read again
     later = meters.add(Aggregation.SUM, next(fresh_numbers))
-    assert await worker.refresh_catalogue()
+    assert await taken_on(worker)
     await world.run(worker)
     complete = world.progress.complete_until
     completeness = Completeness(worker, lag_ms=0)

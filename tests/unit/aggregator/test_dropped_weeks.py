@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from aggregator.completeness import Completeness
-from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.housekeeping import Housekeeping
 from aggregator.retention import Retention
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings, ClickHousePeriods
 from meterline.backends.control_store.connection import Connection
@@ -23,7 +23,7 @@ from meterline.meter import Aggregation
 from meterline.ports import StoreLost
 from meterline.usage import EVENTS, Period, RetentionTerms, UsageIntegrity, counted_from
 from meterline.window import DAY_MS
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered, taken_on
 
 WEEK_MS = 7 * DAY_MS
 WEEKS, EACH = 12, 30
@@ -78,7 +78,7 @@ async def test_old_weeks_are_dropped_and_nothing_that_is_kept_needs_them(
     retention = Retention(
         Weeks(world.usage.connection), SqlRetention(world.database), TERMS, world.log.number
     )
-    keeping = Housekeeping(worker, Completeness(worker, 0), Intervals(0, 1, 0), retention)
+    keeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE, retention)
     for _ in range(RETENTION_NOTICE_MS // RETENTION_INTERVAL_MS + 1):
         await keeping.claim(world.clock.at_ms)
         await integrity.check()
@@ -89,7 +89,7 @@ async def test_old_weeks_are_dropped_and_nothing_that_is_kept_needs_them(
 
     # A meter that is made now counts what is kept, and it is known from when on.
     count = meters.add(Aggregation.COUNT, next(fresh_numbers))
-    await worker.refresh_catalogue()
+    await taken_on(worker)
     await world.fill(worker)
     assert await world.value(count) == left
     notices = await SqlRetention(world.database).notices()

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 
 from aggregator.completeness import Completeness
 from aggregator.drivers.poll_worker import PollWorker
-from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import CLAIM_IDLE_MS, CLAIM_INTERVAL_MS, CLAIM_MOVED_MS
 from meterline.meter import Aggregation
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered, taken_on
 
 NEVER_S = 3_600.0
 
@@ -32,7 +32,7 @@ async def test_a_resting_worker_is_woken_by_an_append_and_by_its_end(
     meters = Meters(0)
     meter = meters.add(Aggregation.SUM, next(fresh_numbers))
     worker = world.worker(meters)
-    housekeeping = Housekeeping(worker, Completeness(worker, 0), Intervals(0, 1, 0))
+    housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
     resting, stop = asyncio.Event(), asyncio.Event()
 
     async def news(_timeout_s: float) -> None:
@@ -58,7 +58,7 @@ async def test_while_nothing_moves_it_is_told_seldom_how_far_all_is_counted(
     worker = world.worker(meters)
     await world.run(worker)
     asking = Asking(worker, 0)
-    housekeeping = Housekeeping(worker, asking, Intervals(0, 1, 0))
+    housekeeping = Housekeeping(worker, asking, AT_ONCE)
 
     async def within(begin_ms: int, span_ms: int) -> list[int]:
         asking.at_ms.clear()
@@ -79,7 +79,7 @@ async def test_while_nothing_moves_it_is_told_seldom_how_far_all_is_counted(
     later = rested_ms + 20 * CLAIM_IDLE_MS + 2 * CLAIM_MOVED_MS
     await within(later, CLAIM_IDLE_MS)
     meters.add(Aggregation.SUM, next(fresh_numbers))
-    assert await worker.refresh_catalogue()
+    assert await taken_on(worker)
     await world.run(worker)
     assert len(await within(later + CLAIM_IDLE_MS, 10 * CLAIM_INTERVAL_MS)) == 10, "a new meter"
     await worker.close_all()

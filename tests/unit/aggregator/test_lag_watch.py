@@ -1,5 +1,6 @@
 """Partitions that Faust does not bring the records of."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,12 @@ import pytest
 
 from aggregator.completeness import Completeness
 from aggregator.drivers.faust_worker import FaustWorker, Membership
-from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from meterline.event import Record
 from meterline.limits import SILENT_AFTER_S, SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
 from meterline.meter import Aggregation
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
 
 SILENT_MS = SILENT_AFTER_S * 1_000
 ALL = range(PARTITIONS)
@@ -40,7 +41,7 @@ async def test_what_faust_does_not_bring_is_read_from_the_log(
     meters = Meters(0)
     meter = meters.add(Aggregation.COUNT, next(fresh_numbers))
     aggregator = world.worker(meters)
-    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), Intervals(0, 1, 0))
+    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), AT_ONCE)
     membership = Membership("group", "127.0.0.1:9", "topic", str(tmp_path / "faust"))
     worker = Silent(aggregator, housekeeping, world.clock, never, membership)
 
@@ -49,6 +50,9 @@ async def test_what_faust_does_not_bring_is_read_from_the_log(
         await worker._tick()  # noqa: SLF001 - its clock is turned by hand
         return [aggregator.partitions[number].next_offset for number in ALL]
 
+    while len(aggregator.partitions) < PARTITIONS:
+        await worker._tick()  # noqa: SLF001 - each is prepared in a task of its own
+        await asyncio.sleep(0.01)
     assert await reached_after(0) == [0] * PARTITIONS
     for first in (0, 40):  # and once more, when it has moved on
         await world.send(numbered(first, first + 40))

@@ -16,7 +16,7 @@ from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
 from meterline.usage import Flush, SliceDifference, SliceId
 from tests.unit.aggregator.audited import Audited, Touch, tally_added, tally_changed, tally_deleted
-from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered, taken_on
 
 NOW_MS = SLICE_SPAN_MS * 2_000
 
@@ -142,7 +142,7 @@ async def test_a_slice_without_events_is_counted_for_newer_meters_too(
     await world.log.append(0, b"[]")
     await world.run(worker)
     meters.add(Aggregation.COUNT, next(fresh_numbers))
-    await worker.refresh_catalogue()
+    await taken_on(worker)
     await world.run(worker, seal=True)
     assert worker.partitions[0].count_back_tries == 0
     assert await world.progress.last_seal(world.log.number, 0) is not None

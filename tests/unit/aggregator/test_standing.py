@@ -6,11 +6,11 @@ import pytest
 
 from aggregator.completeness import Completeness
 from aggregator.drivers.standing import UNREADY_AFTER_S, Standing
-from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.housekeeping import Housekeeping
 from meterline.limits import STALLED_AFTER_S
 from meterline.meter import Aggregation
 from meterline.ports import Unavailable
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
 
 
 def test_a_partition_that_stands_for_a_minute_is_not_ready() -> None:
@@ -60,7 +60,7 @@ async def test_a_worker_whose_store_takes_nothing_is_not_ready_until_it_does(
     meters, away, standing = Meters(0), False, Standing()
     meters.add(Aggregation.SUM, next(fresh_numbers))
     worker = world.worker(meters, lambda: "fail before" if away else "well")
-    housekeeping = Housekeeping(worker, Completeness(worker, 0), Intervals(0, 1, 0))
+    housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
 
     async def looked(at_s: int) -> None:
         await housekeeping.claim(1_000_000 + at_s * 1_000)

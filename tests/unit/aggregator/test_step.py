@@ -18,7 +18,7 @@ from meterline.event import encode_pack
 from meterline.limits import COUNT_BACK_TRIES_MAX, SLICE_EVENTS_MAX, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.ports import SeenDamaged, Unavailable
-from tests.unit.aggregator.world import PARTITIONS, Killed, Meters, World, numbered
+from tests.unit.aggregator.world import PARTITIONS, Killed, Meters, World, numbered, taken_on
 
 
 async def test_events_sent_twice_count_once_over_restarts(
@@ -92,7 +92,7 @@ async def test_killed_and_failing_between_any_two_effects(
             await worker.close_all()
             shutil.rmtree(world.folder / "seen", ignore_errors=True)  # the seen store is lost
         try:
-            await worker.refresh_catalogue()
+            await taken_on(worker)
             await world.run(worker)
         except Unavailable:
             continue
@@ -182,11 +182,11 @@ async def test_what_a_lost_partition_had_unflushed_is_not_waited_for(
     for number in range(PARTITIONS):
         await worker.open(number)
         await worker.read_some(number)
-    assert worker.unflushed_events == 40
+    assert worker.unflushed.events == 40
     worker.close(0)
-    assert 0 < worker.unflushed_events < 40
+    assert 0 < worker.unflushed.events < 40
     worker.close(1)
-    assert worker.unflushed_events == 0
+    assert worker.unflushed.events == 0
     await worker.close_all()
 
 
@@ -292,7 +292,7 @@ async def test_a_slice_that_is_read_again_gets_the_same_rows(
     await world.run(worker)
     before = [r for n in range(PARTITIONS) for r in await world.rows(n)]
     meters.add(Aggregation.COUNT, next(fresh_numbers))
-    assert await worker.refresh_catalogue()
+    assert await taken_on(worker)
     await world.run(worker)
     assert [r for n in range(PARTITIONS) for r in await world.rows(n)] == before
     assert {row.append_ms for row in before} == {world.clock.at_ms, world.clock.at_ms - 1_000}
@@ -338,7 +338,7 @@ async def test_an_idle_partition_stays_complete_when_its_closing_pack_expires(
     for number in range(PARTITIONS):
         await world.log.trim(number, 2, world.clock.at_ms + 1)
     later = meters.add(Aggregation.COUNT, next(fresh_numbers))
-    assert await worker.refresh_catalogue()
+    assert await taken_on(worker)
     await world.run(worker)
     completeness = Completeness(worker, lag_ms=0)
     await completeness.probe(range(PARTITIONS), 7_000)

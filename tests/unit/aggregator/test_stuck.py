@@ -88,20 +88,6 @@ def test_one_that_waits_for_a_store_goes_on() -> None:
     simulated(way())
 
 
-def test_opening_a_partition_takes_what_it_takes() -> None:
-    async def opened(standing: Standing) -> None:
-        with standing.opening():
-            await asyncio.sleep(HOUR_S)
-        await asyncio.sleep(STALLED_AFTER_S - 2 * STUCK_LOOK_S)
-
-    async def way() -> None:
-        worker = Working(opened)
-        assert await worker.guarded() > HOUR_S
-        assert not worker.left
-
-    simulated(way())
-
-
 def test_a_process_that_was_stopped_for_a_while_is_not_blamed() -> None:
     standing = Standing()
     standing.look({0: 5}, {0: 8}, 0)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from aggregator.completeness import Completeness
-from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.housekeeping import Housekeeping
 from meterline.limits import TRIM_INTERVAL_MS
 from meterline.meter import Aggregation
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
 
 
 async def test_the_last_sealed_record_stays_however_old(
@@ -20,7 +20,7 @@ async def test_the_last_sealed_record_stays_however_old(
         await world.send(numbered(first, first + 20))
         world.clock.at_ms += 1_000
     await world.run(worker, seal=True)
-    housekeeping = Housekeeping(worker, Completeness(worker, 0), Intervals(0, 1, 0))
+    housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
     await housekeeping.claim(world.clock.at_ms + TRIM_INTERVAL_MS)
     for number in range(PARTITIONS):
         seal = await world.progress.last_seal(world.log.number, number)

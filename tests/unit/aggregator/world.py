@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
-from aggregator.backfill.background import Background
 from aggregator.backfill.filler import FillStores, backfilled_some
+from aggregator.housekeeping import Intervals
+from aggregator.slice.background import Background
+from aggregator.slice.flush_due import FlushBounds
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import open_database
@@ -16,7 +18,7 @@ from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import encode_pack, identity_key, partition_of
-from meterline.limits import SLICE_SPAN_MS
+from meterline.limits import FLUSH_BYTES, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Catalogue, Meter, RevisionState
 from meterline.number import UNIT
 from meterline.ports import Unavailable
@@ -24,6 +26,16 @@ from meterline.usage import EventRow, SliceId, UsageQuery
 
 HORIZON_MS = 35 * 86_400_000
 PARTITIONS = 2
+AT_ONCE = Intervals(FlushBounds(0, 1, FLUSH_BYTES), 0)  # flushed whenever something was taken in
+
+
+async def taken_on(worker: Aggregator) -> bool:
+    """Take on a newer catalogue, to the end; false where there is none."""
+    begun = await worker.refresh_catalogue()
+    while worker.is_adopting:
+        await worker.flush()
+        await worker.read_ahead()
+    return begun
 
 
 class Killed(BaseException):
@@ -184,7 +196,7 @@ class World:
         for number in range(PARTITIONS):
             await worker.open(number)
             while await worker.read_some(number):
-                pass
+                await worker.open(number)  # again, where it was given back
         await worker.flush()
         for number in range(PARTITIONS):
             partition = worker.partitions[number]

@@ -36,6 +36,9 @@ async def main():
     if sys.argv[3] == "by month":
         for table in ("events", "rejects", "seen"):
             await connection.execute(OURS[table].replace("toMonday(", "toYYYYMM("))
+        for text in OURS.values():
+            if "_by_subject (" in text:
+                await connection.execute(text.partition(", min_bytes_for_wide_part")[0])
     await store.create_tables()
     assert missing(await connection.query(QUERIES["schema"], {})) == []
     for table in TABLES if sys.argv[3] in ("write", "by month") else ():
@@ -190,13 +193,17 @@ def test_a_definition_cut_anywhere_is_known_as_damaged() -> None:
 def test_nothing_is_asked_of_a_store_that_has_all_and_only_what_is_missing_of_others() -> None:
     assert missing([]) == [TABLES[name] for name in NAMES]
     older = [*(("table", name, "") for name in NAMES), ("column", "rejects", "type")]
-    of_rejects, of_events, *along_log = missing(older)
+    of_rejects, of_events, *others = missing(older)
+    along_log, side_by_side = others[:4], others[4:]
     assert of_rejects.startswith("ALTER TABLE rejects ADD COLUMN IF NOT EXISTS subject String")
     assert "EXISTS type " not in of_rejects
     assert of_events == TABLES["events_indexes"].replace("\n   ", "")
     tables = ("tallies", "members", "late_tallies", "late_members")
     for statement, table in zip(along_log, tables, strict=True):
         assert statement.startswith(f"ALTER TABLE {table} ADD INDEX IF NOT EXISTS along_log ")
+    bases = ("hours", "days", "member_hours", "member_days")
+    for statement, table in zip(side_by_side, bases, strict=True):
+        assert statement.startswith(f"ALTER TABLE {table}_by_subject MODIFY SETTING min_bytes_")
 
 
 def test_a_folder_that_is_not_there_needs_nothing(tmp_path: Path) -> None:

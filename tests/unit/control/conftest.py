@@ -40,7 +40,9 @@ from meterline.usage import (
     MeterAccount,
     RawEvent,
     RejectedRow,
+    SeenExtent,
     SeenRow,
+    SeenSpan,
     SliceId,
     UsageQuery,
     UsageRow,
@@ -164,6 +166,12 @@ class ShelfUsage(InPortions):
         raise AssertionError(
             f"control reads no seen rows: {log, partition, offset_first, offset_end}"
         )
+
+    async def seen_extent(self, span: SeenSpan) -> SeenExtent:
+        raise AssertionError(f"control reads no seen rows: {span}")
+
+    async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:
+        raise AssertionError(f"control reads no seen rows: {span, low, high}")
 
     async def close(self) -> None:
         """Nothing is held."""

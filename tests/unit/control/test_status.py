@@ -10,8 +10,10 @@ from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.http.gate import Gate
+from meterline.limits import CATCH_UP_STALE_MS
 from meterline.ports import Unavailable
-from meterline.usage import AccountRow, Seal, SliceDifference, SliceId, TableDifference
+from meterline.usage import AccountRow, CatchingUp, Seal, SliceDifference, SliceId, TableDifference
+from meterline.window import rfc3339
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 PATH = "/api/v3/metering/status"
@@ -47,6 +49,7 @@ async def test_an_empty_installation_is_caught_up(api: Api) -> None:
                 "flushed_end": None,
                 "lag_records": 0,
                 "complete_until": None,
+                "catching_up": None,
             }
             for number in (0, 1)
         ],
@@ -85,6 +88,26 @@ async def test_what_lies_in_the_log_lags_until_it_is_flushed(api: Api) -> None:
     await progress.flushed(log.number, 0, {0: 3})
     await progress.flushed(log.number, 0, {1: 1})
     assert (await _status(api))["caught_up"] is True
+
+
+async def test_a_partition_that_catches_up_says_how_far_it_is(api: Api) -> None:
+    log, progress = api.stores.log, api.stores.progress
+
+    async def shown(begun_ms: int, seen_ms: int, keys: int, keys_total: int) -> Any:
+        told = CatchingUp(1, begun_ms, seen_ms, keys, keys_total)
+        await progress.tell_catch_ups(log.number, [told], [])
+        first, second = (await _status(api))["partitions"]
+        assert first["catching_up"] is None
+        return second["catching_up"]
+
+    assert await shown(NOW_MS, NOW_MS, 0, 0) == {"keys": 0, "keys_total": 0, "expected_end": None}
+    assert await shown(NOW_MS - 3_000, NOW_MS - 1_000, 200, 1_000) == {
+        "keys": 200,
+        "keys_total": 1_000,
+        "expected_end": rfc3339(NOW_MS + 7_000),
+    }
+    assert (await shown(NOW_MS - 3_000, NOW_MS, 900, 800))["expected_end"] == rfc3339(NOW_MS)
+    assert await shown(0, NOW_MS - CATCH_UP_STALE_MS - 1, 200, 1_000) is None, "a worker that ended"
 
 
 async def test_a_new_meter_has_to_be_counted_too(api: Api) -> None:

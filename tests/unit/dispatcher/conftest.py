@@ -54,7 +54,9 @@ from meterline.usage import (
     Life,
     RawEvent,
     RejectedRow,
+    SeenExtent,
     SeenRow,
+    SeenSpan,
     SliceId,
     Stretch,
     Touched,
@@ -147,6 +149,12 @@ class CellUsage(InPortions):
         self, log: int, partition: int, offset_first: int, offset_end: int
     ) -> AsyncIterator[list[SeenRow]]:
         raise AssertionError(f"no seen rows: {log, partition, offset_first, offset_end}")
+
+    async def seen_extent(self, span: SeenSpan) -> SeenExtent:
+        raise AssertionError(f"no seen rows: {span}")
+
+    async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:
+        raise AssertionError(f"no seen rows: {span, low, high}")
 
     async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
         raise AssertionError(f"the dispatcher lists no events: {query}")

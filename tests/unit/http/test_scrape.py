@@ -6,11 +6,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from meterline.backends.clock import SystemClock
-from meterline.backends.prometheus import PrometheusRecorder
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.http import problem_middleware
 from meterline.http.scrape import OPERATION, Scrape, measuring
 from meterline.ports import Unavailable, metrics
-from tests.unit.backends.test_prometheus import values
+from tests.unit.backends.telemetry.test_prometheus import values
 
 
 async def test_stores_are_asked_once_in_a_while() -> None:

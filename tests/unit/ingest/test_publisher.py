@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.publisher import Publisher
-from meterline.backends.prometheus import PrometheusRecorder
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.event import Record, RecordKind
 from meterline.limits import PACK_EVENTS_MAX
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
-from tests.unit.backends.test_prometheus import values
+from tests.unit.backends.telemetry.test_prometheus import values
 
 
 @dataclass(slots=True)

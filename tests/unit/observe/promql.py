@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 import promql_parser as parser
@@ -97,13 +98,23 @@ class Recorded:
         return found
 
     def _rates(self, call: Any, at_s: float) -> Vector:
-        """`rate` and `increase`, with Prometheus' own extrapolation to the ends of the range."""
+        """`rate` and `increase`, with Prometheus' own extrapolation to the ends of the range; and
+        `changes`.
+        """
         (matrix,) = call.args
         range_s = matrix.range.total_seconds()
         found: Vector = {}
         for labels, samples in self._selected(matrix.vector_selector):
-            within = [one for one in samples if at_s - range_s <= one[0] <= at_s]
-            if len(within) > 1:
+            # NaN is the mark of a scrape that failed (`tests.faults.watch`): no sample
+            within = [
+                one
+                for one in samples
+                if at_s - range_s <= one[0] <= at_s and not math.isnan(one[1])
+            ]
+            if call.func.name == "changes":
+                pairs = pairwise(value for _, value in within)
+                found[_unnamed(labels)] = float(sum(before != after for before, after in pairs))
+            elif len(within) > 1:
                 grown = _increase(within, at_s - range_s, at_s)
                 found[_unnamed(labels)] = grown if call.func.name == "increase" else grown / range_s
         return found

@@ -2,21 +2,15 @@
 files: `promtool test rules deploy/observe/alerts_test.yaml`.
 """
 
-from pathlib import Path
 from typing import Any
 
 import promql_parser
 import pytest
 import yaml
 
-from tests.unit.observe.promql import Labels, Recorded, expanded, labels_of, seconds
+from tests.unit.observe.promql import Recorded, expanded, labels_of, seconds
+from tests.unit.observe.rules import FOLDER, RULES, firing
 
-FOLDER = Path(__file__).resolve().parents[3] / "deploy/observe"
-RULES: dict[str, dict[str, Any]] = {
-    rule["alert"]: rule
-    for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
-    for rule in group["rules"]
-}
 FILE: dict[str, Any] = yaml.safe_load((FOLDER / "alerts_test.yaml").read_text())
 STEP_S = seconds(FILE["evaluation_interval"])
 
@@ -33,27 +27,13 @@ def recorded(test: dict[str, Any]) -> Recorded:
     )
 
 
-def firing(rule: dict[str, Any], series: Recorded, at_s: int) -> set[Labels]:
-    """The labels of the alerts of a rule that fire at a second."""
-    expression = promql_parser.parse(rule["expr"])
-    wait_s = seconds(rule.get("for", "0s"))
-    since: dict[Labels, int] = {}
-    for now_s in range(0, at_s + 1, STEP_S):
-        found = series.value(expression, float(now_s))
-        assert isinstance(found, dict)
-        active = {frozenset(one for one in labels if one[0] != "__name__") for labels in found}
-        since = {labels: since.get(labels, now_s) for labels in active}
-    own = frozenset(rule["labels"].items())
-    return {labels | own for labels, began_s in since.items() if at_s - began_s >= wait_s}
-
-
 @pytest.mark.parametrize("test", FILE["tests"], ids=lambda it: it["name"])
 def test_alerts_fire_and_clear(test: dict[str, Any]) -> None:
     series = recorded(test)
     for case in test["alert_rule_test"]:
         rule = RULES[case["alertname"]]
         expected = case.get("exp_alerts", [])
-        found = firing(rule, series, seconds(case["eval_time"]))
+        found = firing(rule, series, seconds(case["eval_time"]), STEP_S)
         assert found == {frozenset(one["exp_labels"].items()) for one in expected}, case
         for one in expected:
             assert one["exp_annotations"]["runbook"] == rule["annotations"]["runbook"]

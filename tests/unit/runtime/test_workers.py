@@ -7,7 +7,7 @@ import socket
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from meterline.backends.prometheus import PrometheusRecorder
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.ports import metrics
 from meterline.runtime.drain import Drain
 from meterline.runtime.settings.reading import Settings

@@ -32,10 +32,12 @@ SETTINGS: Final[dict[str, Any]] = {
 _Cell = tuple[int, str, tuple[str, ...], int]
 PURGED_AT_ONCE: Final = 1_000
 _ROW_HASHES: Final[dict[str, str]] = {
-    "tallies": "concat(toString(revision), '|', toString(window), '|', subject, '|', groups, '|',"
-    " toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected),"
-    " '|', toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|',"
-    " toString(latest_recorded_ms), '|', toString(latest), '|', latest_key)",
+    "tallies": "concat(reinterpretAsFixedString(revision), reinterpretAsFixedString(window),"
+    " reinterpretAsFixedString(version), reinterpretAsFixedString(counted),"
+    " reinterpretAsFixedString(rejected), reinterpretAsFixedString(latest_time_ms),"
+    " reinterpretAsFixedString(latest_recorded_ms), latest_key, reinterpretAsFixedString(total),"
+    " reinterpretAsFixedString(minimum), reinterpretAsFixedString(maximum),"
+    " reinterpretAsFixedString(latest), subject, '|', groups)",
     "members": "concat(toString(revision), '|', toString(window), '|', subject, '|', groups, '|',"
     " member)",
     "rejected": "concat(toString(revision), '|', toString(offset), '|', toString(place), '|',"

@@ -8,7 +8,7 @@ from clickhouse_connect.driver.client import Client
 
 from meterline.limits import ANSWER_PIECE_BYTES
 
-_FORMAT: Final = "JSONEachRow"  # one that chDB streams, and that is read fast
+ROWS_AS_JSON: Final = "JSONEachRow"  # one that chDB streams, and that is read fast
 
 
 class _Source(Protocol):
@@ -34,8 +34,9 @@ class Stream:
     else.
     """
 
-    def __init__(self, sql: str, parameters: dict[str, Any]) -> None:
+    def __init__(self, sql: str, parameters: dict[str, Any], form: str = ROWS_AS_JSON) -> None:
         self._sql = sql
+        self._form = form
         self._parameters = parameters
         self._client: Client | None = None
         self._source: _Source | None = None
@@ -53,7 +54,7 @@ class Stream:
                 return b""
             if self._source is None:
                 self._client = connect()
-                stream = self._client.raw_stream(self._sql, self._parameters, fmt=_FORMAT)
+                stream = self._client.raw_stream(self._sql, self._parameters, fmt=self._form)
                 self._source = cast("_Source", stream)
             piece = self._source.read(ANSWER_PIECE_BYTES)
             if len(piece) < ANSWER_PIECE_BYTES:  # most answers are short: that was all of it

@@ -5,7 +5,7 @@ events. The store orders the rows, so an answer is made and passed on a part at 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
-from meterline.backends.clickhouse.usage.cache import recall
+from meterline.backends.clickhouse.usage.cache import AskedEnds, recall
 from meterline.backends.clickhouse.usage.cuts import Cut, folded_cuts, has_events
 from meterline.backends.clickhouse.usage.extent import extent_of, rows_at_most
 from meterline.backends.clickhouse.usage.lines import MergedRows, too_many
@@ -73,7 +73,8 @@ async def _read(
     parts, cuts = await pieces_of(reader, query)
     revisions = {part.meter.revision for part in parts}
     coverage = await reader.coverage(revisions)
-    extent = await extent_of(reader, query, Minutes(tuple(parts), coverage=coverage), cuts)
+    ends = AskedEnds(reader.ends)
+    extent = await extent_of(reader, query, Minutes(tuple(parts), coverage=coverage), cuts, ends)
     if extent is None:
         await reader.confirm(coverage, revisions)
         return
@@ -103,6 +104,7 @@ async def _read(
             yield part
     # Whoever asked for more has found the store whole after the first part.
     await recalled.keep()
+    ends.keep()
 
 
 async def in_parts(

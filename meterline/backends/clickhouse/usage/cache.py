@@ -25,6 +25,7 @@ from meterline.limits import (
     BLOCK_CACHE_ANSWER_BYTES_MAX,
     BLOCK_CACHE_BYTES_MAX,
     BLOCK_CACHE_RUN_SHARE,
+    BLOCK_ENDS_KEPT_MAX,
 )
 from meterline.meter import Aggregate, Aggregation, merged
 from meterline.usage import Key, UsageQuery
@@ -87,6 +88,60 @@ class BlockCache:
         answer = self._answers.pop(question, None)
         if answer is not None:
             self.held -= _QUESTION_BYTES + size_of(answer)
+
+
+class BlockEnds:
+    """The first and the last minute of what blocks have, by question; whichever was asked longest
+    ago goes first.
+    """
+
+    def __init__(self, kept_max: int = BLOCK_ENDS_KEPT_MAX) -> None:
+        self._kept_max = kept_max
+        self._found: OrderedDict[bytes, Sequence[int]] = OrderedDict()
+
+    def get(self, question: bytes) -> Sequence[int] | None:
+        """What is kept; None where nothing is known."""
+        found = self._found.get(question)
+        if found is not None:
+            self._found.move_to_end(question)
+        return found
+
+    def keep(self, question: bytes, found: Sequence[int]) -> None:
+        """From now on this is found."""
+        self._found[question] = found
+        self._found.move_to_end(question)
+        while len(self._found) > self._kept_max:
+            self._found.popitem(last=False)
+
+
+@dataclass(slots=True)
+class AskedEnds:
+    """The ends that one answer needs: those that are kept, and those that it found."""
+
+    known: BlockEnds
+    _found: dict[bytes, Sequence[int]] = field(default_factory=dict)
+
+    def get(self, question: bytes) -> Sequence[int] | None:
+        """What is known; None where it must be read."""
+        found = self._found.get(question)
+        return self.known.get(question) if found is None else found
+
+    def found(self, question: bytes, ends: Sequence[int]) -> None:
+        """This was read."""
+        self._found[question] = ends
+
+    def keep(self) -> None:
+        """Keep what was read. To be called as `Recall.keep`."""
+        for question, ends in self._found.items():
+            self.known.keep(question, ends)
+
+
+def ends_question(blocks: Sequence[int], revision: int, first: int, end: int, kept: int) -> bytes:
+    """What decides the ends of a revision in these blocks, between two minutes, where minutes are
+    kept from one on.
+    """
+    whole = msgspec.json.encode((blocks, revision, first, end, kept))
+    return blake2b(whole, digest_size=16).digest()
 
 
 def size_of(answer: Answer) -> int:

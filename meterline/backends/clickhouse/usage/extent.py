@@ -1,10 +1,12 @@
 """Where usage can lie, and how many rows an answer may have, before it is read."""
 
+import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from meterline.backends.clickhouse.usage.cache import AskedEnds, ends_question
 from meterline.backends.clickhouse.usage.cuts import Cut
 from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.backends.clickhouse.usage.sources import uncovered
@@ -28,7 +30,7 @@ class Extent:
 
 
 async def extent_of(
-    reader: Reader, query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]
+    reader: Reader, query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut], ends: AskedEnds
 ) -> Extent | None:
     """Where usage can lie; None where there is none. Where both ends are given and the windows in
     between are not very many, that is the answer, and nothing is read.
@@ -38,7 +40,7 @@ async def extent_of(
         if _is_closed(query, part):
             instants += [part.first, part.end - 1]
         else:
-            instants += await _found(reader, part, minutes.coverage)
+            instants += await _found(reader, part, minutes.coverage, ends)
     if not instants:
         return None
     return Extent(min(instants) * MINUTE_MS, (max(instants) + 1) * MINUTE_MS)
@@ -53,14 +55,30 @@ def _is_closed(query: UsageQuery, part: Part) -> bool:
     return (part.end - part.first) // shortest <= QUERY_CLOSED_WINDOWS_MAX
 
 
-async def _found(reader: Reader, part: Part, coverage: Coverage | None) -> list[int]:
+async def _found(
+    reader: Reader, part: Part, coverage: Coverage | None, ends: AskedEnds
+) -> list[int]:
     """The first and the last minute with usage; where minutes are not kept, of its hours."""
     if coverage is None or not (coverage.blocks or coverage.dropped):
         return await _minutes(reader, part)
-    found = await _minutes(reader, part, coverage)
-    for last in (False, True):
-        found += await _end(reader, part, coverage, last=last)
-    return found
+    newest, of_blocks = await asyncio.gather(
+        _minutes(reader, part, coverage), _ends(reader, part, coverage, ends)
+    )
+    return [*newest, *of_blocks]
+
+
+async def _ends(reader: Reader, part: Part, coverage: Coverage, ends: AskedEnds) -> Sequence[int]:
+    """The first and the last minute of what blocks have. No block is ever revised, so what was
+    found of these stays true.
+    """
+    revision, dropped = part.meter.revision, dropped_before(coverage.dropped)
+    question = ends_question(coverage.blocks, revision, part.first, part.end, dropped)
+    known = ends.get(question)
+    if known is None:
+        both = (_end(reader, part, coverage, last=last) for last in (False, True))
+        known = tuple(minute for found in await asyncio.gather(*both) for minute in found)
+        ends.found(question, known)
+    return known
 
 
 async def _end(reader: Reader, part: Part, coverage: Coverage, *, last: bool) -> list[int]:
@@ -106,16 +124,17 @@ WHERE block IN {blocks} AND revision = {revision} AND hour >= {first} AND hour <
 
 async def _minutes(reader: Reader, part: Part, newest: Coverage | None = None) -> list[int]:
     """The first and the last minute among tallies, of all slices or of those without a block."""
-    found: list[int] = []
+    statement, branches = Statement(), []
     for table, first, end in _tables(part, 0 if newest is None else newest.late_before):
-        statement = Statement()
         where = [of_minutes(Part(part.meter, first, end), statement)]
         if newest is not None:
             where.append(uncovered(newest, statement))
         sql = f"SELECT min(window), max(window), count() FROM {table} WHERE {' AND '.join(where)}"  # noqa: S608 - values are bound
-        ((least, most, count),) = await reader.query(sql, statement.parameters)
-        found += [least, most] if count else []
-    return found
+        branches.append(sql)
+    if not branches:
+        return []
+    rows = await reader.query("\nUNION ALL\n".join(branches), statement.parameters)
+    return [minute for least, most, count in rows if count for minute in (least, most)]
 
 
 def _tables(part: Part, border: int) -> list[tuple[str, int, int]]:

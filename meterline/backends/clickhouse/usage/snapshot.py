@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Rows
-from meterline.backends.clickhouse.usage.cache import BlockCache
+from meterline.backends.clickhouse.usage.cache import BlockCache, BlockEnds
 from meterline.limits import BESIDE_ROWS_MAX, BLOCK_SNAPSHOT_S
 from meterline.ports import ChangedMeanwhile, Unavailable
 from meterline.usage import (
@@ -120,6 +120,7 @@ class Reader:
     connection: Connection
     blocks: BlockSnapshot | None = None
     cache: BlockCache = field(default_factory=BlockCache)
+    ends: BlockEnds = field(default_factory=BlockEnds)
     life: Life | None = None
     asking: Asking = field(default_factory=Asking)
     beside_rows_max: int = BESIDE_ROWS_MAX

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -22,7 +23,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
-from meterline.backends.control_store.progress import differences, filling, fills
+from meterline.backends.control_store.progress import catch_ups, differences, filling, fills
 from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
 from meterline.backends.control_store.progress.erasures import is_erased_from
 from meterline.backends.control_store.progress.seal_sums import summed_end
@@ -118,6 +119,15 @@ class SqlProgressStore(SqlStore):
             if number is not None:
                 return number
         raise AssertionError("every try lost its number to another new log")
+
+    @reads
+    async def log_firsts(self, connection: Connection, number: int) -> tuple[int, ...]:
+        """By partition, the offset that the first record of a topic counts as; empty where offsets
+        are the topic's own.
+        """
+        question = select(logs.c.firsts).where(logs.c.number == number)
+        firsts = (await connection.execute(question)).scalar_one_or_none()
+        return () if firsts is None else tuple(msgspec.json.decode(firsts, type=list[int]))
 
     @writes
     async def seal(self, connection: Connection, seal: Seal) -> None:
@@ -221,6 +231,8 @@ class SqlProgressStore(SqlStore):
         await fills.mark(connection, log, partition, slices, revisions, now_ms)
 
     fillings = read_by(fills.fillings)
+    tell_catch_ups = written_by(catch_ups.tell)
+    catch_ups = read_by(catch_ups.all_of)
 
     @writes
     async def complete(

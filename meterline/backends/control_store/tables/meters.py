@@ -86,6 +86,9 @@ logs: Final = table(
     key("number", Integer, "Short name of the log in other tables, from 1."),
     required("id", Text, "Identity of the log; another topic has another one."),
     required("partitions", Integer, "Number of partitions; it never changes."),
+    optional(
+        "firsts", Text, "JSON array: by partition, what the first record of the topic counts as."
+    ),
     UniqueConstraint("id"),
 )
 
@@ -175,6 +178,17 @@ fill_progress: Final = table(
     required("slices_left", BigInteger, "Slices that are still to be filled in."),
     required("events_filled", BigInteger, "New events in the slices that were filled in."),
     required("events_left", BigInteger, "New events in those that are left."),
+)
+
+# Partitions that a worker is about to take on: how far their seen stores are, for people.
+catch_up_progress: Final = table(
+    "catch_up_progress",
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    required("begun_ms", BigInteger, "When it began."),
+    required("seen_ms", BigInteger, "When it was last told."),
+    required("keys", BigInteger, "Keys of events that are in."),
+    required("keys_total", BigInteger, "Keys that were missing; 0: not known yet."),
 )
 
 # Up to which instant the usage of a partition is complete.

@@ -40,7 +40,7 @@ from meterline.report import (
 )
 from meterline.usage import UsageQuery, UsageRow, UsageStore
 from meterline.window import HOUR_MS, MINUTE_MS, rfc3339_ms
-from tests.unit.aggregator.world import Deadly, Hands, Killed
+from tests.unit.aggregator.world import Deadly, Hands, Killed, taken_on
 
 PARTITIONS: Final = 2
 HORIZON_MS: Final = 35 * 86_400_000
@@ -134,7 +134,7 @@ class LateWorld:
 
     async def count(self, *, seal: bool = True) -> None:
         """All that was sent is counted, and complete up to now; with `seal` its slices end."""
-        await self.worker.refresh_catalogue()
+        await taken_on(self.worker)
         for number in range(PARTITIONS):
             partition = await self.worker.open(number)
             while await self.worker.read_some(number):

@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 
 from meterline.backends.clickhouse.usage.cache import (
     TOO_LARGE,
+    AskedEnds,
     BlockCache,
+    BlockEnds,
     Kept,
     Recall,
     Rows,
     Run,
     decoded,
     encoded,
+    ends_question,
     joined,
     question_of,
     recall,
@@ -266,3 +269,39 @@ def test_what_no_block_answers_is_read_as_ever(query: UsageQuery, minutes: Minut
     found = recall(BlockCache(), query, minutes)
     assert found.minutes == minutes
     assert found.cache is None
+
+
+def test_ends_are_known_once_an_answer_was_whole() -> None:
+    known = BlockEnds()
+    question = ends_question((1, 2), 3, 0, 1_440, 0)
+    broken, whole = AskedEnds(known), AskedEnds(known)
+    broken.found(question, (7, 9))
+    assert AskedEnds(known).get(question) is None
+    whole.found(question, (5, 11))
+    assert whole.get(question) == (5, 11)
+    whole.keep()
+    assert AskedEnds(known).get(question) == (5, 11)
+
+
+def test_what_was_asked_longest_ago_goes_first() -> None:
+    known = BlockEnds(kept_max=2)
+    one, two, three = (ends_question((block,), 1, 0, 10, 0) for block in (1, 2, 3))
+    known.keep(one, (1,))
+    known.keep(two, ())
+    assert known.get(one) == (1,)
+    known.keep(three, (3,))
+    assert known.get(two) is None
+    assert known.get(one) == (1,)
+
+
+@given(
+    st.lists(st.integers(0, 2**63), max_size=3),
+    st.tuples(*[st.integers(0, 3)] * 4),
+    st.lists(st.integers(0, 2**63), max_size=3),
+    st.tuples(*[st.integers(0, 3)] * 4),
+)
+def test_ends_are_of_these_blocks_this_revision_and_these_minutes(
+    blocks: list[int], asked: tuple[int, ...], others: list[int], other: tuple[int, ...]
+) -> None:
+    same = ends_question(blocks, *asked) == ends_question(others, *other)
+    assert same == (blocks == others and asked == other)

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
-from meterline.backends.prometheus import PrometheusRecorder
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.ports import SILENT, Kind, Metric, metrics
 
 OPEN = "application/openmetrics-text; version=1.0.0"
@@ -138,3 +138,21 @@ def test_no_thread_loses_what_another_counts() -> None:
     assert values(recorder, "meterline_runs_decided_total") == {(): 100_000}
     assert values(recorder, "meterline_ingest_append_seconds_count") == {(): 100_000}
     assert values(recorder, "meterline_ingest_append_seconds_sum") == {(): 25_000}
+
+
+def test_openmetrics_shows_the_latest_trace_of_each_bucket() -> None:
+    recorder = PrometheusRecorder()
+    for took_s, trace in ((0.03, "a"), (0.04, "b"), (9.0, "c"), (700.0, "d")):
+        recorder.observe(metrics.HTTP_SECONDS, took_s, "op")
+        recorder.exemplify(metrics.HTTP_SECONDS, took_s, trace, "op")
+    recorder.exemplify(metrics.HTTP_SECONDS, 1.0, "e", "never observed")
+    PrometheusRecorder("aggregate", ()).exemplify(metrics.HTTP_SECONDS, 1.0, "f", "op")
+    text, _ = recorder.exposition(OPEN)
+    found = {
+        sample.labels["le"]: (sample.exemplar.labels["trace_id"], sample.exemplar.value)
+        for family in openmetrics(text.decode())  # type: ignore[no-untyped-call]
+        for sample in family.samples
+        if sample.exemplar is not None
+    }
+    assert found == {"0.1": ("b", 0.04), "10": ("c", 9.0), "+Inf": ("d", 700.0)}
+    assert b"trace_id" not in recorder.exposition("")[0]

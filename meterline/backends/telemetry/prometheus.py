@@ -22,6 +22,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from meterline.ports import OTHER, Kind, Label, Metric, metrics
 
@@ -30,6 +31,9 @@ Labels = tuple[str, ...]
 # By the values of its labels: the value; of a histogram a count for each bucket, one for what is
 # above them all, and the sum.
 Cells = dict[Labels, list[float]]
+Bucket = tuple[str, float] | tuple[str, float, Exemplar]
+# By name, values of labels and bucket: a value that was observed, and its trace.
+Exemplars = dict[tuple[str, Labels, int], Exemplar]
 
 
 class PrometheusRecorder(Collector):
@@ -52,6 +56,7 @@ class PrometheusRecorder(Collector):
         self._lock = Lock()
         self._own: dict[str, Cells] = {it.name: _begun(it) for it in self._metrics}
         self._others: dict[str, Cells] = {it.name: {} for it in self._metrics}
+        self._exemplars: Exemplars = {}  # no more than there are buckets
         self.registry.register(self)
 
     def count(self, metric: Metric, amount: float, *labels: str) -> None:
@@ -69,6 +74,13 @@ class PrometheusRecorder(Collector):
             return
         with self._lock:
             _observed(self._cell(self._others, metric, labels), metric, value)
+
+    def exemplify(self, metric: Metric, value: float, trace_id: str, *labels: str) -> None:
+        """See the port. Each bucket keeps its latest; OpenMetrics alone shows them."""
+        shown = labels if labels in self._own.get(metric.name, {}) else None
+        if shown is not None:
+            bucket = bisect_left(metric.buckets, value)
+            self._exemplars[metric.name, shown, bucket] = Exemplar({"trace_id": trace_id}, value)
 
     def set(self, metric: Metric, value: float | None, *labels: str) -> None:
         """See the port. What is not known is NaN, which no alert takes for a number."""
@@ -104,7 +116,7 @@ class PrometheusRecorder(Collector):
                 for labels, cell in self._others[metric.name].items():
                     mine = cells.get(labels, _empty(metric))
                     cells[labels] = [a + b for a, b in zip(mine, cell, strict=True)]
-            yield _family(metric, cells)
+            yield _family(metric, cells, self._exemplars)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the format that an `Accept` header asks for, and its media type."""
@@ -134,7 +146,7 @@ def _observed(cell: list[float], metric: Metric, value: float) -> None:
     cell[-1] += value
 
 
-def _family(metric: Metric, cells: Cells) -> Family:
+def _family(metric: Metric, cells: Cells, exemplars: Exemplars) -> Family:
     names = [label.name for label in metric.labels]
     if metric.kind is not Kind.HISTOGRAM:
         kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
@@ -145,5 +157,9 @@ def _family(metric: Metric, cells: Cells) -> Family:
     histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=names)
     bounds = [*(f"{bound:g}" for bound in metric.buckets), "+Inf"]
     for labels, (*counts, total) in cells.items():
-        histogram.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), total)
+        buckets: list[Bucket] = []
+        for place, (bound, count) in enumerate(zip(bounds, accumulate(counts), strict=True)):
+            example = exemplars.get((metric.name, labels, place))
+            buckets.append((bound, count) if example is None else (bound, count, example))
+        histogram.add_metric(labels, buckets, total)
     return cast("Family", histogram)

@@ -1,0 +1,40 @@
+"""When a flush is due (pure; docs/architecture.md, "Tallies").
+
+A cell that changes many times between two flushes is one row. So what is written costs less the
+longer it is waited, and who asks sees it later.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aggregator.catalogue_debounce import passed
+from meterline.limits import FLUSH_LARGE_EVENTS, FLUSH_STRETCH
+
+
+class Unflushed(NamedTuple):
+    """What was taken in and is in no flush yet: events, and the bytes of memory that they take."""
+
+    events: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlushBounds:
+    """How often counts are written, and how much may wait for it before it is done earlier."""
+
+    interval_ms: int
+    events: int
+    bytes: int
+
+
+def flush_due(
+    bounds: FlushBounds, held: Unflushed, flushed_ms: int, now_ms: int, *, has_news: bool
+) -> bool:
+    """Whether a flush is to begin; the one before began at `flushed_ms`. Where much came in since,
+    the interval is half as long again: that spares a third of the rows.
+    """
+    if held.events >= bounds.events or held.bytes >= bounds.bytes:
+        return True
+    large = held.events > FLUSH_LARGE_EVENTS
+    pause_ms = int(bounds.interval_ms * (FLUSH_STRETCH if large else 1))
+    return has_news and passed(now_ms, flushed_ms, pause_ms)

@@ -1,0 +1,189 @@
+"""All tables of a control store at one moment, out and in: what archives are made of."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    Boolean,
+    LargeBinary,
+    Table,
+    column,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    tuple_,
+    union_all,
+    update,
+)
+from sqlalchemy import table as named_table
+from sqlalchemy.types import NullType, TypeEngine
+
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.tables import (  # noqa: F401 - all tables, on one metadata
+    access,
+    blocks,
+    erasures,
+    meters,
+    redrives,
+    reports,
+    retention,
+)
+from meterline.backends.control_store.tables.columns import metadata
+from meterline.limits import ARCHIVE_BODIES, ARCHIVE_ROWS
+
+Columns = Sequence[tuple[str, str]]
+Page = Callable[[str, Columns, Sequence[Sequence[Any]]], None]
+# What is true of this moment only: how far an open slice is written, who is signed in.
+_NOT_KEPT: Final = frozenset({"completeness", "flushed", "sessions"})
+# A store with rows in one of these was used.
+_USED: Final = (
+    meters.logs,
+    meters.meters,
+    meters.seals,
+    meters.usage_store,
+    reports.reports,
+    access.api_keys,
+    access.subjects,
+)
+_KINDS: Final[Mapping[str, type[TypeEngine[Any]]]] = {
+    "bytes": LargeBinary,
+    "boolean": Boolean,
+    "plain": NullType,
+}
+
+
+class Moment(NamedTuple):
+    """What a control store says at one moment: of the log that is counted its number and, by
+    partition, the end of what is sealed; the newest revision; the id of the usage store.
+    """
+
+    log: int
+    sealed: Mapping[int, int]
+    revision: int
+    usage_id: str | None
+    blocks: Sequence[int]  # that the usage store has, as far as they were counted
+    erasures: "Erasing"
+
+
+class Erasing(NamedTuple):
+    """Erasures: all that were ever asked for, and those that may be rewriting rows."""
+
+    all: int
+    under_way: int
+
+
+async def read_all(connection: Connection, page: Page) -> None:
+    """Give every row of every table to `page`, tables that others refer to first. Of each table
+    there is at least one page. All are of one moment, in a transaction of its own.
+    """
+    if connection.dialect.name == "postgresql":
+        level = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+        await connection.execute(text(level))
+    for table in metadata.sorted_tables:
+        name = str(table.name)  # a plain text, without rules of quoting
+        columns = [(str(one.name), _kind(one.type)) for one in table.columns]
+        page(name, columns, [])
+        if name not in _NOT_KEPT:
+            await _pages(connection, table, partial(page, name, columns))
+
+
+async def _pages(
+    connection: Connection, table: Table, page: Callable[[Sequence[Sequence[Any]]], None]
+) -> None:
+    keys = list(table.primary_key.columns)
+    places = [list(table.columns).index(one) for one in keys]
+    limit = ARCHIVE_BODIES if table is reports.report_bodies else ARCHIVE_ROWS
+    question = select(table).order_by(*keys).limit(limit)
+    asked = question
+    while rows := (await connection.execute(asked)).all():
+        page(rows)
+        last = [literal(rows[-1][at], key.type) for at, key in zip(places, keys, strict=True)]
+        asked = question.where(tuple_(*keys) > tuple_(*last))
+
+
+async def moment(connection: Connection, log: int) -> Moment:
+    """What the archive of that moment must hold; in the transaction of `read_all`, behind it."""
+    ends = union_all(
+        *(
+            select(of.c.partition, of.c.offset_end).where(of.c.log == log)
+            for of in (meters.seals, meters.seal_sums)
+        )
+    ).subquery()
+    grouped = select(ends.c.partition, func.max(ends.c.offset_end)).group_by(ends.c.partition)
+    sealed = {int(partition): int(end) for partition, end in await connection.execute(grouped)}
+    newest = select(func.coalesce(func.max(meters.catalogue_version.c.version), 0))
+    revision = (await connection.execute(newest)).scalar_one()
+    usage_id = (await connection.execute(select(meters.usage_store.c.id))).scalar_one_or_none()
+    return Moment(
+        log,
+        sealed,
+        int(revision),
+        usage_id,
+        await kept_blocks(connection),
+        await erasing(connection),
+    )
+
+
+async def kept_blocks(connection: Connection) -> list[int]:
+    """The blocks whose rows are counted, and not dropped."""
+    of = blocks.blocks
+    rows = select(of.c.number).where(of.c.state.in_(("readable", "replaced")))
+    return [int(one) for one in (await connection.execute(rows.order_by(of.c.number))).scalars()]
+
+
+async def erasing(connection: Connection) -> Erasing:
+    """How many erasures there are."""
+    of = erasures.erasures
+    under_way = of.c.state.in_(("asked", "copying", "switched"))
+    question = select(func.count(), func.count().filter(under_way)).select_from(of)
+    return Erasing(*map(int, (await connection.execute(question)).one()))
+
+
+async def is_used(connection: Connection) -> bool:
+    """Whether anything was put into this store since it was made."""
+    for one in _USED:
+        if (await connection.execute(select(literal(1)).select_from(one).limit(1))).first():
+            return True
+    return False
+
+
+async def clear(connection: Connection) -> None:
+    """Remove what migrations have put in."""
+    for one in reversed(metadata.sorted_tables):
+        await connection.execute(one.delete())
+
+
+async def put(
+    connection: Connection, name: str, columns: Columns, rows: Iterable[Sequence[Any]]
+) -> None:
+    """Put rows into a table, as `read_all` gave them. Columns may be those of an older build."""
+    into = named_table(name, *(column(one, _KINDS[kind]()) for one, kind in columns))
+    names = [one for one, _ in columns]
+    left = iter(rows)
+    while some := list(islice(left, ARCHIVE_ROWS)):
+        await connection.execute(insert(into), [dict(zip(names, row, strict=True)) for row in some])
+
+
+async def become(connection: Connection, number: int, log_id: str, firsts: str | None) -> None:
+    """A log goes on as another one: with its number, and offsets that begin at `firsts`."""
+    of = meters.logs
+    changed = update(of).where(of.c.number == number).values(id=log_id, firsts=firsts)
+    await connection.execute(changed)
+
+
+async def pause_reports(connection: Connection, reason: str) -> int:
+    """Pause every active report: how many there were."""
+    of = reports.reports
+    live = of.c.deleted_at_ms.is_(None), of.c.state == "active"
+    values = {"state": "paused", "state_reason": reason}
+    return int((await connection.execute(update(of).where(*live).values(**values))).rowcount)
+
+
+def _kind(type_: TypeEngine[Any]) -> str:
+    if isinstance(type_, LargeBinary):
+        return "bytes"
+    return "boolean" if isinstance(type_, Boolean) else "plain"

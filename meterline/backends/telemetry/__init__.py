@@ -1,0 +1,1 @@
+"""Telemetry: metrics for Prometheus, traces by OpenTelemetry."""

@@ -1,0 +1,199 @@
+"""An archive is written, while everything else goes on. The order is what makes it one moment
+(docs/decisions/0084): the control store, what it says of the usage store, then the log.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.migrate import newest, number_of
+from meterline.backends.control_store.tables import whole
+from meterline.event import Log, Record
+from meterline.limits import ARCHIVE_MS_MAX, ARCHIVE_RECORDS, ARCHIVE_TRIES
+from meterline.ports import Clock, Unavailable, Unsuitable
+from meterline.runtime.archive.files import Lines, NewArchive, Tell
+from meterline.runtime.archive.manifest import (
+    CONTROL,
+    FORMAT,
+    LOG,
+    USAGE,
+    ArchivedLog,
+    Manifest,
+    Stretch,
+    first_of,
+)
+from meterline.window import rfc3339
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+class ArchivedRecord(msgspec.Struct, frozen=True):
+    """A record of the log, a line of an archive."""
+
+    offset: int
+    append_ms: int
+    kind: str
+    value: bytes
+
+
+class TableHead(msgspec.Struct, frozen=True):
+    """The first line of a table of the control store: its columns, each with its kind."""
+
+    table: str
+    columns: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What an archive is made of: stores that are open, and known to belong together."""
+
+    log: Log
+    database: Database
+    usage: ClickHouseArchive
+    clock: Clock
+
+
+class _Overtaken(Exception):
+    """What the control store said at first is not in the usage store any more."""
+
+
+async def write_archive(folder: Path, source: Source, tell: Tell) -> Manifest:
+    """Write an archive into a folder that is empty, or not there. Lines about its progress go to
+    `tell`. Raises `Unavailable`, `Unsuitable`.
+    """
+    archive = NewArchive(folder)
+    for left in reversed(range(ARCHIVE_TRIES)):
+        try:
+            return await _written(archive, source, tell)
+        except _Overtaken as error:
+            if not left:
+                message = f"{error}, {ARCHIVE_TRIES} times. Empty {folder}, and try again later"
+                raise Unavailable(message) from error
+            tell(f"{error}: the backup begins anew")
+    raise AssertionError("the last try returns or raises")
+
+
+async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
+    began_ms = source.clock.now_ms()
+    migration = await number_of(source.database)
+    if migration != newest():
+        raise Unsuitable(
+            f"the control store is at migration {migration}, this build knows {newest()}: make the"
+            " backup with the build that runs"
+        )
+    moment = await source.database.read(partial(_control, archive, source.log.number))
+    tell(f"control store: {sum(one.rows for one in archive.files):,} rows")
+    if moment.erasures.under_way:
+        raise Unavailable("a subject is being erased, for up to ten minutes: try again then")
+    if moment.usage_id is None:
+        raise Unsuitable("nothing was ever started here: run `meterline up` or `migrate` first")
+    columns = await _usage(archive, source, moment, tell)
+    log = await _log(archive, source.log, moment, tell)
+    if await source.database.read(whole.erasing) != moment.erasures:
+        raise _Overtaken("a subject was erased meanwhile")
+    if source.clock.now_ms() - began_ms > ARCHIVE_MS_MAX:
+        raise Unsuitable(
+            f"the backup took over {ARCHIVE_MS_MAX // 3_600_000} hours: what is not kept any more"
+            " may have been dropped meanwhile. Write it to a faster disk"
+        )
+    manifest = Manifest(
+        format=FORMAT,
+        made_at=rfc3339(began_ms),
+        version=version("meterline"),
+        migration=migration,
+        usage_id=moment.usage_id,
+        usage_columns=columns,
+        log=log,
+        files=archive.files,
+    )
+    await asyncio.to_thread(archive.finish, manifest)
+    return manifest
+
+
+async def _control(archive: NewArchive, log: int, connection: Connection) -> whole.Moment:
+    """All rows, and what they say, in one transaction. On SQLite all of it runs in a thread."""
+    with _tables(archive) as page:
+        await whole.read_all(connection, page)
+    return await whole.moment(connection, log)
+
+
+@contextmanager
+def _tables(archive: NewArchive) -> Iterator[whole.Page]:
+    """Where pages of tables go; a file is ended when the next table begins."""
+    with ExitStack() as stack:
+        opened: dict[str, Lines] = {}
+
+        def page(table: str, columns: whole.Columns, rows: Sequence[Sequence[Any]]) -> None:
+            if table not in opened:
+                stack.close()
+                path = f"{CONTROL}/{table}.ndjson.gz"
+                one: AbstractContextManager[Lines] = archive.file(path)
+                opened[table] = stack.enter_context(one)
+                head = TableHead(table, [(name, kind) for name, kind in columns])
+                opened[table].write(_encoder.encode(head) + b"\n", 0)
+            if rows:
+                opened[table].write(_encoder.encode_lines(map(tuple, rows)), len(rows))
+
+        yield page
+
+
+async def _usage(
+    archive: NewArchive, source: Source, moment: whole.Moment, tell: Tell
+) -> dict[str, list[str]]:
+    """Every table, as far as the control store spoke of its rows."""
+    tables = await source.usage.tables()
+    for number, (table, columns) in enumerate(tables.items(), start=1):
+        with archive.file(f"{USAGE}/{table}.tsv.gz") as lines:
+            bounds = moment.log, moment.sealed, moment.revision, moment.blocks
+            async with aclosing(source.usage.rows(table, columns, *bounds, lines.write)) as taken:
+                async for _ in taken:
+                    pass
+        tell(f"usage store: {table}, {lines.rows:,} rows ({number} of {len(tables)} tables)")
+        if "block" in columns:
+            kept = set(await source.database.read(whole.kept_blocks))
+            if not kept.issuperset(moment.blocks):
+                raise _Overtaken("sums by hour and day were merged and dropped meanwhile")
+    return tables
+
+
+async def _log(archive: NewArchive, log: Log, moment: whole.Moment, tell: Tell) -> ArchivedLog:
+    """Of each partition what is not sealed yet, up to its end as it is now."""
+    found = []
+    for partition in range(log.partitions):
+        counted = moment.sealed.get(partition, 0)
+        end = await log.end(partition)
+        first = first_of(partition, await log.begin(partition), counted)
+        with archive.file(f"{LOG}/{partition}.ndjson.gz") as lines:
+            found.append(await _partition(log, partition, Stretch(first, end, counted), lines))
+    tell(f"log: {sum(one.end - one.first for one in found):,} records that are not counted yet")
+    return ArchivedLog(log.id, log.number, found)
+
+
+async def _partition(log: Log, partition: int, stretch: Stretch, lines: Lines) -> Stretch:
+    first = offset = stretch.first
+    while offset < stretch.end:
+        records = await log.read(partition, offset, ARCHIVE_RECORDS)
+        if not records:
+            break
+        if offset == stretch.first < stretch.counted and records[0].offset >= stretch.counted:
+            first = stretch.counted  # the log knows the last one that was counted no more
+        offset = records[-1].offset + 1
+        some = [one for one in records if one.offset < stretch.end]
+        await asyncio.to_thread(_put, lines.write, some)
+    return Stretch(first, stretch.end, stretch.counted)
+
+
+def _put(write: Callable[[bytes], None], records: Sequence[Record]) -> None:
+    for it in records:
+        line = ArchivedRecord(it.offset, it.append_ms, it.kind.value, it.value)
+        write(_encoder.encode(line) + b"\n")

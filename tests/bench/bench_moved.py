@@ -1,0 +1,221 @@
+"""A partition with very many keys that a worker takes on without having their files: how long until
+it counts again, and for how long the worker's other partitions stand meanwhile; and the same worker
+after `kill -9`, when it finds its disk as it was.
+
+`python -m tests.bench.bench_moved 2000000` takes so many keys. Events come in all the while. How
+far each partition is counted is read from the control store.
+"""
+
+import asyncio
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import psutil
+
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.kafka.log import KafkaLog
+from meterline.backends.rocksdb import RocksSeenStore
+from meterline.event import encode_pack, identity_key, partition_of
+from meterline.runtime.settings.reading import load_settings
+from meterline.runtime.wiring import adapters
+from meterline.window import DAY_MS
+from tests.bench.aged_seen import RECORD_KEYS, SeenKeys, appended, rows_made, sealed
+from tests.bench.bench_aggregator import METERS, event_text, ready, role, say, services
+
+KEYS: Final = 20_000_000
+BEFORE_KEYS: Final = 500_000  # that are brought one row after the other, as it was before
+PARTITIONS: Final = 4
+PACK: Final = 25  # events of one append
+APPEND_EVERY_S: Final = 0.025  # 1,000 events a second
+LOOK_EVERY_S: Final = 0.05
+PORT: Final = 18_741
+SPAN_DAYS: Final = 30
+WITHIN_S: Final = 900
+OLD: Final = 0  # the partition that has the keys
+
+
+@dataclass(slots=True)
+class Looks:
+    """When each partition was last seen to move, and how long it stood at most."""
+
+    ends: dict[int, int] = field(default_factory=dict)
+    moved_s: dict[int, float] = field(default_factory=dict)
+    stood_s: dict[int, float] = field(default_factory=dict)
+
+    def look(self, ends: dict[int, int], at_s: float) -> None:
+        """Ends as they are told now."""
+        for number, end in ends.items():
+            if end <= self.ends.get(number, 0):
+                continue
+            if number in self.moved_s:
+                stood_s = at_s - self.moved_s[number]
+                self.stood_s[number] = max(stood_s, self.stood_s.get(number, 0.0))
+            self.ends[number], self.moved_s[number] = end, at_s
+
+    def longest_s(self) -> float:
+        """How long one of the others stood at most."""
+        return max((s for number, s in self.stood_s.items() if number != OLD), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What is asked and fed while workers come and go."""
+
+    log: KafkaLog
+    progress: SqlProgressStore
+    variables: dict[str, str]
+    folder: Path
+
+    async def feed(self) -> None:
+        """Events for all partitions, until cancelled."""
+        packs: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+        for number in itertools.count():
+            name = f"{number:012d}-{number * 2654435761 % 2**32:08x}"
+            place = partition_of(identity_key("default", "bench", name), PARTITIONS)
+            packs[place].append(event_text(number, number // 60_000 % 60))
+            if len(packs[place]) == PACK:
+                await self.log.append(place, encode_pack(packs[place]))
+                packs[place] = []
+                await asyncio.sleep(APPEND_EVERY_S)
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        """A worker with a name of its own. Its folder outlives it."""
+        return role("aggregate", self.variables, self.folder, PORT)
+
+    async def counts(
+        self, process: subprocess.Popen[bytes], looks: Looks, beyond: int
+    ) -> tuple[float, float]:
+        """Seconds until the old partition is beyond an offset, from the start of the process, and
+        from when it was ready. The others are looked at meanwhile.
+        """
+        begun_s = time.monotonic()
+        getting_ready = asyncio.create_task(ready_s(process))
+        while looks.ends.get(OLD, 0) <= beyond:
+            assert process.poll() is None, "the worker ended; its words are above"
+            assert time.monotonic() - begun_s < WITHIN_S
+            await self.look(looks)
+        there_s = time.monotonic()
+        return there_s - begun_s, there_s - min(there_s, await getting_ready)
+
+    async def look(self, looks: Looks) -> None:
+        """How far all is."""
+        ends = await self.progress.flushed_ends(self.log.number, 0)
+        looks.look(ends, time.monotonic())
+        await asyncio.sleep(LOOK_EVERY_S)
+
+    async def quiet(self, looks: Looks, for_s: float) -> None:
+        """Only look."""
+        until_s = time.monotonic() + for_s
+        while time.monotonic() < until_s:
+            await self.look(looks)
+
+
+async def ready_s(process: subprocess.Popen[bytes]) -> float:
+    """When it is ready."""
+    await ready(f"http://127.0.0.1:{PORT}", process)
+    return time.monotonic()
+
+
+async def rows_one_by_one(usage: ClickHouseUsageStore, of: SeenKeys, folder: Path) -> float:
+    """Seconds a million keys, as it was before: rows as tuples, applied by position."""
+    store = RocksSeenStore(folder, 35 * DAY_MS)
+    begun_s, count = time.monotonic(), 0
+    async for rows in usage.seen_between(of.log, of.partition, 0, BEFORE_KEYS // 1_000):
+        store.apply(rows, rows[-1].offset)
+        count += len(rows)
+    store.close()
+    return (time.monotonic() - begun_s) / count * 1e6
+
+
+async def measured(variables: dict[str, str], folder: Path, keys: int) -> None:
+    """Make it old, then take it on."""
+    async with AsyncExitStack() as stack:
+        settings = load_settings()
+        database = adapters.open_control_database(settings, stack)
+        catalogue = SqlCatalogueStore(database)
+        for draft in METERS[:1]:
+            await catalogue.create_meter("default", draft, 0)
+        log = await adapters.open_log(settings, stack)
+        assert isinstance(log, KafkaLog)
+        usage = await adapters.open_usage(settings, stack)
+        await usage.create_tables()
+        opened = await adapters.open_all(settings, database, usage, log)
+        await opened.integrity.check()
+        now_ms = adapters.CLOCK.now_ms()
+        old = SeenKeys(log.number, OLD, keys, now_ms - SPAN_DAYS * DAY_MS, now_ms)
+        begun_s = time.monotonic()
+        await rows_made(usage.connection, old)
+        await appended(log, old)
+        progress = SqlProgressStore(database)
+        await sealed(usage, progress, await catalogue.catalogue(), old)
+        say(f"# {keys:,} keys were made in {time.monotonic() - begun_s:.0f} s")
+        before_s = await rows_one_by_one(usage, old, folder / "before")
+        moved = Moved(log, progress, variables, folder)
+        feeding = asyncio.create_task(moved.feed())
+        try:
+            await taken_on(moved, keys, before_s)
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+
+
+async def taken_on(moved: Moved, keys: int, before_s: float) -> None:
+    """By a worker with an empty folder; then it is killed, and comes back."""
+    looks, process = Looks(), moved.worker()
+    try:
+        took_s, after_ready_s = await moved.counts(process, looks, -(-keys // RECORD_KEYS))
+        memory = psutil.Process(process.pid).memory_info().rss
+        steady = Looks()
+        await moved.quiet(looks, 2)
+        await moved.quiet(steady, 10)
+        say(
+            f"a partition with {keys:,} keys, worker with an empty folder: counts after"
+            f" {took_s:.1f} s, {after_ready_s:.1f} s after it was ready (to bring the keys one row"
+            f" after the other, as before, takes {before_s * keys / 1e6:,.0f} s). Its other"
+            f" partitions stood for {looks.longest_s():.2f} s at most, and later, when nothing"
+            f" catches up, {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
+        )
+        await moved.look(looks)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process = moved.worker()
+        took_s, after_ready_s = await moved.counts(process, Looks(), looks.ends[OLD])
+        say(
+            f"the same worker after kill -9, with its disk: counts after {took_s:.1f} s,"
+            f" {after_ready_s:.1f} s after it was ready"
+        )
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    """Print the figures."""
+    keys = int(arguments[0]) if arguments else KEYS
+    with tempfile.TemporaryDirectory() as folder, services() as variables:
+        variables |= {
+            "METERLINE_PARTITIONS": str(PARTITIONS),
+            "METERLINE_FLUSH_INTERVAL_MS": "200",
+            "METERLINE_INSTANCE_ID": f"bench-{uuid4().hex[:8]}",
+            "METERLINE_DATA_DIR": f"{folder}/data",
+        }
+        os.environ.update(variables)
+        subprocess.run([sys.executable, "-m", "meterline.runtime", "migrate"], check=True)
+        asyncio.run(measured(variables, Path(folder), keys))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,221 @@
+"""Counting in steady traffic: the log grows at a pace, all partitions together, while one Faust
+worker with three meters counts. Events a second, tally rows an event, CPU an event of the worker
+and of ClickHouse, and seconds from an append to counted. By turns as counting is set, with a flush
+after 20,000 events, and with a tenant that changes a meter every 10 seconds.
+
+`python -m tests.bench.bench_steady 30000 25` for 30,000 events a second and 25 s for each turn;
+`usual`, `early`, `changing` after these name the turns.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import clickhouse_connect
+import msgspec
+import psutil
+
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.kafka.log import KafkaLog
+from meterline.event import encode_pack, identity_key, partition_of
+from meterline.meter import Aggregation, MeterDraft
+from meterline.runtime.settings.reading import load_settings
+from meterline.runtime.wiring import adapters
+from meterline.usage import UsageStore
+from meterline.window import rfc3339_ms
+from tests.bench.bench_aggregator import METERS, role, running, say, services
+
+SUBJECTS: Final = 1_000
+TURN_S: Final = 0.1  # between two packs of a partition
+WARM_S: Final = 6.0
+CHANGE_EVERY_S: Final = 10.0
+TURNS: Final = ("usual", "early", "changing", "usual", "early", "changing")
+SETTINGS: Final = {"early": {"METERLINE_FLUSH_EVENTS": "20000"}}
+
+
+@dataclass(slots=True)
+class Seen:
+    """Of one turn."""
+
+    sent: int = 0
+    marks: deque[tuple[int, float]] = field(default_factory=deque)  # so many events were there by
+    fresh: list[float] = field(default_factory=list)
+    changes: int = 0
+
+
+def event_text(name: str, number: int, now: str) -> bytes:
+    """An event of about 280 bytes, as it stands in the log."""
+    return msgspec.json.encode(
+        {
+            "specversion": "1.0",
+            "id": name,
+            "source": "bench",
+            "type": "request",
+            "subject": f"customer-{number * 2654435761 % 2**32 % SUBJECTS}",
+            "time": now,
+            "data": {"tokens": number % 4096, "model": f"m{number % 5}", "took": "12.5"},
+            "namespace": "default",
+            "recordedtime": now,
+        }
+    )
+
+
+async def feed(log: KafkaLog, seen: Seen, rate: int, until: float, counted: int) -> None:
+    """Append at this pace, a pack to each partition in a turn."""
+    due = time.monotonic()
+    while (now := time.monotonic()) < until:
+        text, packs = rfc3339_ms(int(time.time() * 1000)), [[] for _ in range(log.partitions)]  # type: ignore[var-annotated]
+        for _ in range(int(rate * TURN_S)):
+            name = f"{counted + seen.sent:012d}"
+            place = partition_of(identity_key("default", "bench", name), log.partitions)
+            packs[place].append(event_text(name, seen.sent, text))
+            seen.sent += 1
+        await asyncio.gather(*(log.append(n, encode_pack(it)) for n, it in enumerate(packs) if it))
+        seen.marks.append((counted + seen.sent, time.monotonic()))
+        due = max(due + TURN_S, now)
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+
+async def look(usage: UsageStore, seen: Seen, fed: "asyncio.Task[None]") -> float:
+    """Note when what was appended is counted; when all of it is."""
+    while seen.marks or not fed.done():
+        received, now = (await usage.accounts(1)).received, time.monotonic()
+        while seen.marks and seen.marks[0][0] <= received:
+            seen.fresh.append(now - seen.marks.popleft()[1])
+        await asyncio.sleep(0.02)
+    return time.monotonic()
+
+
+async def change(store: SqlCatalogueStore, seen: Seen, fed: "asyncio.Task[None]") -> None:
+    """Another tenant makes a meter and deletes it, by turns."""
+    number = 0
+    while not fed.done():
+        draft = MeterDraft(f"their-{number}", "", Aggregation.COUNT, "theirs")
+        if number % 2:
+            await store.delete_meter("another", f"their-{number - 1}", 0)
+        else:
+            await store.create_meter("another", draft, 0)
+        number += 1
+        seen.changes += 1
+        await asyncio.wait([fed], timeout=CHANGE_EVERY_S)
+
+
+async def rows(port: int) -> dict[str, float]:
+    """How many rows the worker has written, by table."""
+    found: dict[str, float] = {}
+    url = f"http://127.0.0.1:{port}/metrics"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        for line in (await answer.text()).splitlines():
+            if line.startswith("meterline_flush_rows_total{"):
+                found[line.split('table="')[1].split('"')[0]] = float(line.rsplit(" ", 1)[1])
+    return found
+
+
+class Bench:
+    """One set of servers, on which workers take turns."""
+
+    def __init__(self, variables: dict[str, str], folder: Path) -> None:
+        self._variables, self._folder = variables, folder
+        self._counted = 0
+        self._port = 18_751
+        parts = urlsplit(variables["METERLINE_USAGE_URL"])
+        self._client = clickhouse_connect.get_client(
+            host=parts.hostname or "", port=parts.port or 0
+        )
+
+    def _clickhouse_us(self) -> float:
+        names = "('UserTimeMicroseconds', 'SystemTimeMicroseconds')"
+        asked = f"SELECT sum(value) FROM system.events WHERE event IN {names}"
+        return float(self._client.query(asked).result_rows[0][0] or 0)
+
+    async def turn(self, name: str, rate: int, seconds: float) -> None:
+        """A worker for this turn, a while to warm up, and the figures of the rest."""
+        settings = load_settings()
+        async with AsyncExitStack() as stack:
+            store = SqlCatalogueStore(adapters.open_control_database(settings, stack))
+            log = await adapters.open_log(settings, stack)
+            usage = await adapters.open_usage(settings, stack)
+            assert isinstance(log, KafkaLog)
+            variables = {**self._variables, **SETTINGS.get(name, {})}
+            process = role("aggregate", variables, self._folder, self._port)
+            async with running(process, self._port):
+                await self._phase(log, usage, None, rate, WARM_S)
+                written = await rows(self._port)
+                used, theirs = process_us(process.pid), self._clickhouse_us()
+                changing = store if name == "changing" else None
+                seen, took = await self._phase(log, usage, changing, rate, seconds)
+                found = await rows(self._port)
+                events = found["events"] - written["events"]
+                fresh = sorted(seen.fresh)
+                say(
+                    f"{name:9} {seen.sent / took:8,.0f} events/s counted; append to counted median"
+                    f" {median(fresh):.2f} s, p99 {fresh[len(fresh) * 99 // 100]:.2f} s;"
+                    f" {(found['tallies'] - written['tallies']) / events:.2f} tallies an event;"
+                    f" worker {(process_us(process.pid) - used) / events:.1f} us an event,"
+                    f" ClickHouse {(self._clickhouse_us() - theirs) / events:.1f} us;"
+                    f" {seen.changes} changes of meters;"
+                    f" {psutil.Process(process.pid).memory_info().rss / 2**20:,.0f} MiB"
+                )
+
+    async def _phase(
+        self,
+        log: KafkaLog,
+        usage: UsageStore,
+        store: SqlCatalogueStore | None,
+        rate: int,
+        seconds: float,
+    ) -> tuple[Seen, float]:
+        seen, began = Seen(), time.monotonic()
+        fed = asyncio.create_task(feed(log, seen, rate, began + seconds, self._counted))
+        looking = asyncio.create_task(look(usage, seen, fed))
+        if store is not None:
+            await change(store, seen, fed)
+        ended = await looking
+        self._counted += seen.sent
+        return seen, ended - began
+
+
+def process_us(pid: int) -> float:
+    """CPU that a process has used, in microseconds."""
+    times = psutil.Process(pid).cpu_times()
+    return (times.user + times.system) * 1e6
+
+
+async def measure(
+    variables: dict[str, str], folder: Path, turns: Sequence[str], rate: int, seconds: float
+) -> None:
+    """Take the turns."""
+    async with AsyncExitStack() as stack:
+        database = adapters.open_control_database(load_settings(), stack)
+        for draft in METERS:
+            await SqlCatalogueStore(database).create_meter("default", draft, 0)
+    bench = Bench(variables, folder)
+    for name in turns:
+        await bench.turn(name, rate, seconds)
+
+
+def main() -> None:
+    """Print the figures; takes about five minutes."""
+    numbers = [float(word) for word in sys.argv[1:] if word.replace(".", "").isdigit()]
+    rate, seconds = int((numbers + [15_000.0])[0]), (numbers[1:] + [25.0])[0]  # noqa: RUF005
+    turns = [word for word in sys.argv[1:] if word in TURNS] or list(TURNS)
+    with tempfile.TemporaryDirectory() as folder, services() as variables:
+        os.environ.update(variables)
+        subprocess.run([sys.executable, "-m", "meterline.runtime", "migrate"], check=True)
+        asyncio.run(measure(variables, Path(folder), turns, rate, seconds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""A slice that takes newer meters on is as if it had begun with them, whenever it is flushed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.slice.open_slice import OpenSlice
+from meterline.event import Event, decode_event, position
+from meterline.meter import Aggregation, Catalogue, Measures, measures_of
+from meterline.usage import Flush, TallyRow
+from tests.unit.aggregator.slice.test_fold import HORIZON_MS, ID, events, meter, records
+
+ALL = tuple(meter(number, aggregation) for number, aggregation in enumerate(Aggregation))
+OLD, NEW = Catalogue(1, ALL[:4]), Catalogue(2, ALL[2:])  # two leave, two stay, the others are new
+GONE = frozenset({0, 1})
+AHEAD: Measures = measures_of(Catalogue(2, ALL[4:]))
+
+
+def newest(taken: Flush) -> list[TallyRow]:
+    """The tallies of revisions that did not leave, as the store merges them."""
+    found: dict[tuple[int | str, ...], TallyRow] = {}
+    for row in taken.tallies:
+        before = found.get(row[:7])
+        assert before is None or before.version != row.version or before == row, "decided twice"
+        if before is None or before.version <= row.version:
+            found[row[:7]] = row
+    return sorted(row for row in found.values() if row.revision not in GONE)
+
+
+def kept(taken: Flush) -> tuple[object, ...]:
+    members = [row for row in taken.members if row.revision not in GONE]
+    rejected = [row for row in taken.rejected if row.revision not in GONE]
+    return newest(taken), sorted(members), sorted(rejected), taken.events, taken.rejects
+
+
+@given(
+    st.lists(st.lists(events(), max_size=6), max_size=7),
+    st.sets(st.integers(0, 6)),
+    st.integers(0, 6),
+    st.integers(0, 3),
+)
+def test_a_newer_catalogue_in_an_open_slice(
+    packs: list[list[Event]], flush_after: set[int], begun: int, took: int
+) -> None:
+    """It is begun behind one record, and what came before is added some records later."""
+    at_once, whole = OpenSlice(ID, 0, measures_of(NEW)), Flush()
+    for record, items in records(packs):
+        at_once.absorb(record, record.append_ms, items, {}, HORIZON_MS)
+    whole.extend(at_once.take())
+
+    changed, parts, before = OpenSlice(ID, 0, measures_of(OLD)), Flush(), 0
+    adopted = False
+    for record, items in records(packs):
+        if record.offset == begun:
+            changed.look_ahead(AHEAD)
+            before = begun
+        changed.absorb(record, record.append_ms, items, {}, HORIZON_MS)
+        if record.offset in flush_after:
+            parts.extend(changed.take())
+        if record.offset == begun + took:
+            parts.extend(changed.take())
+            adopt(changed, parts, before)
+            adopted = True
+    parts.extend(changed.take())
+    if not adopted:
+        if len(packs) <= begun:
+            changed.look_ahead(AHEAD)
+            before = len(packs)
+        adopt(changed, parts, before)
+        parts.extend(changed.take())
+
+    assert kept(parts) == kept(whole)
+    assert changed.counted() == at_once.counted()
+    assert changed.account() == at_once.account()
+
+
+def adopt(changed: OpenSlice, taken: Flush, before: int) -> None:
+    """What the store has of before is added, in any order; here, the last first."""
+    for row in reversed([row for row in taken.events if row.offset < before]):
+        changed.add_earlier(decode_event(row.text), position(row.offset, row.place))
+    changed.lacks_before = None
+    changed.adopt(measures_of(NEW), GONE)

@@ -1,0 +1,33 @@
+"""A flush by time, earlier for much memory, later where many events would share their rows."""
+
+import pytest
+
+from aggregator.slice.flush_due import FlushBounds, Unflushed, flush_due
+from meterline.limits import FLUSH_LARGE_EVENTS
+
+BOUNDS = FlushBounds(interval_ms=1_000, events=65_536, bytes=1_000_000)
+FEW, MANY = Unflushed(1, 700), Unflushed(FLUSH_LARGE_EVENTS + 1, 700)
+
+
+@pytest.mark.parametrize(
+    ("held", "passed_ms", "due"),
+    [
+        (FEW, 999, False),
+        (FEW, 1_000, True),
+        (Unflushed(FLUSH_LARGE_EVENTS, 700), 1_000, True),
+        (MANY, 1_499, False),
+        (MANY, 1_500, True),
+        # bounds come before the time
+        (Unflushed(65_535, 999_999), 0, False),
+        (Unflushed(65_536, 700), 0, True),
+        (Unflushed(1, 1_000_000), 0, True),
+        # a clock that was set back
+        (FEW, -1, True),
+    ],
+)
+def test_when_a_flush_is_due(held: Unflushed, passed_ms: int, *, due: bool) -> None:
+    assert flush_due(BOUNDS, held, 5_000, 5_000 + passed_ms, has_news=True) is due
+
+
+def test_without_news_only_bounds_count() -> None:
+    assert not flush_due(BOUNDS, Unflushed(0, 0), 0, 10_000, has_news=False)

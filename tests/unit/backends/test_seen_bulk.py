@@ -1,0 +1,142 @@
+"""Very many keys are taken into a seen store as a whole, or not at all."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from meterline.backends.rocksdb import RocksSeenStore
+from meterline.event import position
+from meterline.usage import SeenRow
+
+HORIZON_MS = 1_000
+KEYS = [bytes([n]) * 16 for n in range(50)]
+# Killed where `sys.argv[2]` says: the store must be as it was, or have all.
+LIFE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from meterline.backends.rocksdb import RocksSeenStore
+from tests.unit.backends.test_seen_bulk import HORIZON_MS, KEYS, packed, rows_of
+async def main():
+    store = RocksSeenStore(Path(sys.argv[1]), HORIZON_MS)
+    bulk = store.bulk()
+    stages = [bulk.add(packed(rows_of(KEYS[:25], 7))), bulk.add(packed(rows_of(KEYS[25:], 7)))]
+    stages.append(bulk.finish(9))
+    for stage in stages[: int(sys.argv[2])]:
+        await stage
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+def rows_of(keys: Sequence[bytes], offset: int) -> list[SeenRow]:
+    return [SeenRow(1, 0, offset, at, 0, 5, key, bytes(8)) for at, key in enumerate(keys)]
+
+
+def packed(rows: Sequence[SeenRow]) -> bytes:
+    """As the usage store gives them: sorted, each key once, with its last position."""
+    last = {row.key: row for row in rows}
+    return b"".join(
+        key
+        + position(row.offset, row.place).to_bytes(8, "big")
+        + row.append_ms.to_bytes(8, "big")
+        + row.check
+        for key, row in sorted(last.items())
+    )
+
+
+def left(folder: Path) -> list[Path]:
+    return list(folder.glob("*.bulk-*"))
+
+
+async def taken_in(store: RocksSeenStore, rows: Sequence[SeenRow], applied: int) -> None:
+    bulk = store.bulk()
+    generations = sorted({row.append_ms // HORIZON_MS for row in rows})
+    for generation in generations:
+        of = [row for row in rows if row.append_ms // HORIZON_MS == generation]
+        middle = KEYS[20]
+        await bulk.add(packed([row for row in of if row.key < middle]))
+        await bulk.add(packed([row for row in of if row.key >= middle]))
+    await bulk.finish(applied)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_both_ways_make_the_same_store(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    one, other = (RocksSeenStore(tmp_path / name, HORIZON_MS) for name in ("rows", "bulk"))
+    append_ms = offset = 0
+    for turn in range(20):
+        rows = []
+        for _ in range(rng.randrange(5)):
+            append_ms += rng.randrange(400)
+            offset += 1
+            rows += [
+                SeenRow(1, 0, offset, at, 0, append_ms, key, rng.randbytes(8))
+                for at, key in enumerate(rng.sample(KEYS, 4))
+            ]
+        offset += 1
+        one.apply(rows, offset)
+        if turn % 3:  # both ways follow each other
+            await taken_in(other, rows, offset)
+        else:
+            other.apply(rows, offset)
+        if not rng.randrange(5):
+            other.close()
+            other = RocksSeenStore(tmp_path / "bulk", HORIZON_MS)
+        assert other.applied == one.applied
+        assert other.get_many(KEYS) == one.get_many(KEYS)
+    one.close()
+    other.close()
+
+
+async def test_what_is_given_up_was_never_there(tmp_path: Path) -> None:
+    store = RocksSeenStore(tmp_path, HORIZON_MS)
+    store.apply(rows_of(KEYS[:3], 1), 2)
+    bulk = store.bulk()
+    await bulk.add(packed(rows_of(KEYS, 7)))
+    bulk.give_up()
+    assert store.applied == 2
+    assert store.get_many(KEYS)[3:] == [None] * 47
+    assert left(tmp_path) == []
+    store.close()
+
+
+async def test_who_is_cancelled_leaves_no_thread_behind(tmp_path: Path) -> None:
+    store = RocksSeenStore(tmp_path, HORIZON_MS)
+    bulk = store.bulk()
+    many = [number.to_bytes(16, "big") for number in range(30_000)]
+    adding = asyncio.create_task(bulk.add(packed(rows_of(many, 7))))
+    await asyncio.sleep(0)
+    adding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    bulk.give_up()
+    assert left(tmp_path) == []
+    store.close()
+
+
+@pytest.mark.parametrize("stages", range(4))
+def test_a_kill_leaves_all_or_nothing(tmp_path: Path, stages: int) -> None:
+    store = RocksSeenStore(tmp_path, HORIZON_MS)
+    store.apply(rows_of(KEYS[:3], 1), 2)
+    store.close()
+    command = [sys.executable, "-c", LIFE, str(tmp_path), str(stages)]
+    done = subprocess.run(command, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    store = RocksSeenStore(tmp_path, HORIZON_MS)
+    found = store.get_many(KEYS)
+    if stages < 3:
+        assert store.applied == 2
+        assert found[3:] == [None] * 47
+    else:
+        assert store.applied == 9
+        assert [value[0] for value in found if value is not None] == [
+            position(7, at % 25) for at in range(50)
+        ]
+    assert left(tmp_path) == []
+    store.close()

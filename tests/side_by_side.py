@@ -46,8 +46,8 @@ TOGETHER: Final = {
 }
 # Each test of these is by itself: they share nothing, and fill what is left in the end.
 APART: Final = frozenset({"simulation/test_worlds.py"})
-# Begun in this order: what takes the longest comes first. What is not here follows, then whatever
-# goes test by test.
+# Begun in this order: what takes the longest comes first, what works in turn with what waits, so
+# that both cores are used. What is not here follows, then whatever goes test by test.
 LONGEST: Final = (
     # Rewrites whole tables of the store that its process has: ten times as long once that is large,
     # so no process does this after contract/usage.
@@ -57,13 +57,30 @@ LONGEST: Final = (
     "faults/test_faults.py",
     "journey/test_crashes.py",
     "conformance",
+    "journey/test_erasure.py",
     "console/doing",
+    "journey/test_late.py",
     "console",
+    "journey/test_lost_store.py",
     "contract/reports",
+    "journey/test_secured.py",
     "contract/control_store",
-    "contract/log",
+    "journey/test_minutes.py",
     "clients",
+    "journey/test_keys.py",
     "deploy",
+    "journey/test_reconcile.py",
+    "console/test_crowd.py",
+    "disk/test_whole_process.py",
+    "contract/log",
+    "journey/test_workers.py",
+    "journey/test_start_faults.py",
+    "disk/test_full_server.py",
+    "journey/test_demo.py",
+    "journey/test_takeover.py",
+    "disk/test_faults.py",
+    "journey/test_revisions.py",
+    "journey/test_ask_again.py",
 )
 
 

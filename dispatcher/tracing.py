@@ -1,13 +1,14 @@
 """Traces of what is reported: the trace of an event ends with the delivery that reports it.
 
-Which events a delivery reports is asked of the usage store: once for each run in each process, and
-no longer than a moment. Where that is not known, deliveries are sent untraced, or traced alone.
+Which events a delivery reports is asked of the usage store: once for each meter and window in each
+process, one question at a time, and no longer than a moment. Where that is not known, deliveries
+are sent untraced, or traced alone.
 """
 
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -44,7 +45,17 @@ class _Body(msgspec.Struct):
     meter: _Meter
 
 
+class Question(NamedTuple):
+    """Of which events traces are asked for."""
+
+    namespace: str
+    event_type: str
+    from_ms: int
+    to_ms: int
+
+
 _decode: Final = msgspec.json.Decoder(_Body).decode
+K = TypeVar("K")
 V = TypeVar("V")
 BySubject = Mapping[str, Sequence[TraceContext]]
 
@@ -55,9 +66,10 @@ class ReportTraces:
     def __init__(self, tracer: Tracer = UNTRACED, events: EventTraces | None = None) -> None:
         self._tracer = tracer
         self._events = events
-        # By run: its own span, and the traces of what it reports; the oldest are forgotten.
-        self._runs: OrderedDict[str, asyncio.Task[BySubject]] = OrderedDict()
-        self._spans: OrderedDict[str, TraceContext] = OrderedDict()
+        # The oldest of both are forgotten. Reports on one meter ask the same question.
+        self._known: OrderedDict[Question, asyncio.Task[BySubject]] = OrderedDict()
+        self._runs: OrderedDict[str, TraceContext] = OrderedDict()
+        self._turn = asyncio.Semaphore(1)  # whoever counts and reports has the store for the rest
 
     @property
     def on(self) -> bool:
@@ -70,14 +82,14 @@ class ReportTraces:
 
     async def decided(self, run: Run, meter: Meter, since_ns: int) -> None:
         """A run was made, since then, and is decided. Never raises for the world."""
-        ended = self._known(run.id, (meter.namespace, meter.event_type, run.from_ms, run.to_ms))
-        links = [it for found in (await ended).values() for it in found]
+        question = Question(meter.namespace, meter.event_type, run.from_ms, run.to_ms)
+        links = [it for found in (await self._traced(question)).values() for it in found]
         span = self._tracer.begin(Work.RUN, links=links, since_ns=since_ns)
         if span is None:
             return
         span.set("meterline.run_id", run.id)
         span.set("meterline.report_id", run.report_id)
-        _remember(self._spans, run.id, span.context)
+        _remember(self._runs, run.id, span.context)
         span.end()
 
     async def attempt(self, claimed: ClaimedDelivery) -> Span | None:
@@ -88,7 +100,7 @@ class ReportTraces:
             return None
         since_ns = self._tracer.now_ns()
         own = list(await self._of_delivery(claimed))
-        run = self._spans.get(claimed.run_id)
+        run = self._runs.get(claimed.run_id)
         parent, links = (own[0], own[1:]) if own else (run, [])
         if run is not None and parent is not run:
             links.append(run)
@@ -108,24 +120,24 @@ class ReportTraces:
             from_ms, to_ms = instant_of(body.query.from_), instant_of(body.query.to)
         except _UNREADABLE:
             return ()
-        question = (claimed.namespace, body.meter.eventType, from_ms, to_ms)
-        found = await self._known(claimed.run_id, question)
+        question = Question(claimed.namespace, body.meter.eventType, from_ms, to_ms)
+        found = await self._traced(question)
         return found.get(body.query.subject, ())
 
-    def _known(self, run_id: str, question: tuple[str, str, int, int]) -> asyncio.Future[BySubject]:
-        """The traces of what a run reports; asked once, however many of its deliveries wait."""
-        asking = self._runs.get(run_id)
+    def _traced(self, question: Question) -> asyncio.Future[BySubject]:
+        """The answer; asked once, however many runs and deliveries wait for it."""
+        asking = self._known.get(question)
         if asking is None:
             asking = asyncio.create_task(self._ask(question))
-            _remember(self._runs, run_id, asking)
+            _remember(self._known, question, asking)
         return asyncio.shield(asking)
 
-    async def _ask(self, question: tuple[str, str, int, int]) -> BySubject:
+    async def _ask(self, question: Question) -> BySubject:
         found: dict[str, list[TraceContext]] = defaultdict(list)
         if self._events is None:
             return found
         try:
-            async with asyncio.timeout(TRACE_LOOK_S):
+            async with asyncio.timeout(TRACE_LOOK_S), self._turn:
                 for subject, context in await self._events.traced(*question):
                     if context not in found[subject]:
                         found[subject].append(context)
@@ -146,7 +158,7 @@ def ended(span: Span, end: AttemptEnd) -> None:
     span.end("" if delivered else attempt.outcome.value)
 
 
-def _remember(kept: OrderedDict[str, V], name: str, value: V) -> None:
+def _remember(kept: OrderedDict[K, V], name: K, value: V) -> None:
     kept[name] = value
     if len(kept) > TRACED_RUNS_REMEMBERED_MAX:
         kept.popitem(last=False)

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 
 from aggregator.drivers.standing import Standing
 from aggregator.slice.tracing import CountedTraces
@@ -179,14 +178,13 @@ def _tracer(
 ) -> Tracer:
     if settings.traces_url is None:
         return UNTRACED
-    if find_spec("opentelemetry") is None:
+    try:  # imported here: a process without traces loads none of it
+        from meterline.backends.telemetry.otlp import OtlpTracer, exporter_to  # noqa: PLC0415
+    except ModuleNotFoundError as error:
         raise Unsuitable(
             "traces_url is set, but the packages of OpenTelemetry are not installed. Install"
             " meterline[traces], or remove traces_url"
-        )
-    # imported here: a process without traces loads none of it
-    from meterline.backends.telemetry.otlp import OtlpTracer, exporter_to  # noqa: PLC0415
-
+        ) from error
     resource = {"service.name": f"meterline-{role}", "service.version": version("meterline")}
     exporter = exporter_to(settings.traces_url)
     tracer = OtlpTracer(exporter, settings.traces_ratio, resource, recorder)

@@ -110,6 +110,8 @@ async def _usage(world: World) -> SimulatedUsage | CheckedUsageStore:
         usage.answered = partial(world.minutes.answered, log=world.log.number)
     usage.demands_life = world.substitutes.life_demanded
     if not world.compares:
+        if world.minutes.on and world.blocks.damaged():
+            raise Unavailable("usage store: a block is damaged, as a comparison would tell")
         return usage
     if world.asked is None:
         log, partitions = world.log.number, world.profile.partitions

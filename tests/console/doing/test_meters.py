@@ -57,6 +57,7 @@ def test_a_wrong_path_shows_before_the_meter_is_made(keyboard: Keyboard, server:
     keyboard.looked_at()
     keyboard.press("Create the meter")
     page.get_by_role("heading", level=1, name="Tokens by model").wait_for()
+    keyboard.may_be_refused(400)
     made = server.get(f"{API}/meters/tokens_by_model").json
     assert made["dimensions"] == {"model": "$.model"}
 

@@ -122,7 +122,7 @@ async def test_rows_of_an_older_build_are_brought_on(pair: tuple[Database, Datab
         [one for at, one in enumerate(columns) if at != old],
         [[it for at, it in enumerate(one) if at != old] for one in rows],
     )
-    await migrate_to(target, 26)
+    await migrate_to(target, 27)
     await put(target, pages)
     await migrate(target)
     assert await number_of(target) == newest()

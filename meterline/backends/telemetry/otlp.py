@@ -64,13 +64,13 @@ class OtlpSpan:
         """See the port."""
         self._span.update_name(name)
 
-    def end(self, failure: str = "") -> None:
+    def end(self, failure: str = "", until_ns: int | None = None) -> None:
         """See the port."""
         if failure:
             reason = failure[: limits.TRACE_ATTRIBUTE_CHARS_MAX]
             self._span.set_status(api.Status(api.StatusCode.ERROR, reason))
         if self._tracer.admits():
-            self._span.end()
+            self._span.end(until_ns)
 
 
 class OtlpTracer:

@@ -1,30 +1,24 @@
 """Traces of what is reported: the trace of an event ends with the delivery that reports it.
 
-Which events a delivery reports is asked of the usage store: once for each meter and window in each
-process, one question at a time, and no longer than a moment. Where that is not known, deliveries
-are sent untraced, or traced alone.
+Which events a delivery reports is asked beside the work (`dispatcher.trace_questions`). Where that
+is not known in a moment, deliveries are sent untraced, or traced alone.
 """
 
 import asyncio
-from collections import OrderedDict, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
-import structlog
 
+from dispatcher.trace_questions import Asking, Question, TraceQuestions, given_up, remember
 from meterline.delivery import AttemptEnd, AttemptOutcome, ClaimedDelivery
 from meterline.event import EventTraces, instant_of
-from meterline.limits import (
-    TRACE_LOOK_S,
-    TRACED_BODY_BYTES_MAX,
-    TRACED_RUNS_REMEMBERED_MAX,
-)
+from meterline.limits import TRACE_TASKS_MAX, TRACE_WAIT_S, TRACED_BODY_BYTES_MAX
 from meterline.meter import Meter
-from meterline.ports import UNTRACED, Span, TraceContext, Tracer, Unavailable, Work
+from meterline.ports import UNTRACED, Span, TraceContext, Tracer, Work
 from meterline.report import Run
 
-_log: Final = structlog.get_logger("dispatcher")
 _UNREADABLE: Final = (ValueError, RecursionError)
 
 
@@ -40,24 +34,17 @@ class _Meter(msgspec.Struct):
     eventType: str  # noqa: N815 - as it is sent
 
 
+class _Run(msgspec.Struct):
+    revision: int
+
+
 class _Body(msgspec.Struct):
     query: _Asked
     meter: _Meter
-
-
-class Question(NamedTuple):
-    """Of which events traces are asked for."""
-
-    namespace: str
-    event_type: str
-    from_ms: int
-    to_ms: int
+    run: _Run
 
 
 _decode: Final = msgspec.json.Decoder(_Body).decode
-K = TypeVar("K")
-V = TypeVar("V")
-BySubject = Mapping[str, Sequence[TraceContext]]
 
 
 class ReportTraces:
@@ -65,11 +52,9 @@ class ReportTraces:
 
     def __init__(self, tracer: Tracer = UNTRACED, events: EventTraces | None = None) -> None:
         self._tracer = tracer
-        self._events = events
-        # The oldest of both are forgotten. Reports on one meter ask the same question.
-        self._known: OrderedDict[Question, asyncio.Task[BySubject]] = OrderedDict()
+        self._questions = TraceQuestions(events)
         self._runs: OrderedDict[str, TraceContext] = OrderedDict()
-        self._turn = asyncio.Semaphore(1)  # whoever counts and reports has the store for the rest
+        self._telling: dict[str, asyncio.Task[None]] = {}  # by run
 
     @property
     def on(self) -> bool:
@@ -80,21 +65,41 @@ class ReportTraces:
         """See `Tracer`."""
         return self._tracer.now_ns()
 
-    async def decided(self, run: Run, meter: Meter, since_ns: int) -> None:
-        """A run was made, since then, and is decided. Never raises for the world."""
-        question = Question(meter.namespace, meter.event_type, run.from_ms, run.to_ms)
-        links = [it for found in (await self._traced(question)).values() for it in found]
+    def decided(self, run: Run, meter: Meter, since_ns: int) -> None:
+        """A run was made, since then, and is decided. Its span is told once it is known what it is
+        linked to: nobody waits for that. Never raises.
+        """
+        until_ns = self._tracer.now_ns()
+        question = Question(meter.namespace, meter.event_type, run.from_ms, run.to_ms, run.revision)
+        if run.revision > 1:
+            self._questions.forget(question)
+        asking = self._questions.ask(question)
+        if asking is None or len(self._telling) >= TRACE_TASKS_MAX:
+            self._tell(run, question, since_ns, until_ns)
+            return
+
+        async def tell(asking: Asking) -> None:
+            await asyncio.wait((asking.task,))
+            self._tell(run, question, since_ns, until_ns)
+
+        self._telling[run.id] = task = asyncio.create_task(tell(asking))
+        task.add_done_callback(lambda _: self._telling.pop(run.id, None))
+
+    def _tell(self, run: Run, question: Question, since_ns: int, until_ns: int) -> None:
+        links = [it for found in self._questions.known(question).values() for it in found]
         span = self._tracer.begin(Work.RUN, links=links, since_ns=since_ns)
         if span is None:
             return
         span.set("meterline.run_id", run.id)
         span.set("meterline.report_id", run.report_id)
-        _remember(self._runs, run.id, span.context)
-        span.end()
+        remember(self._runs, run.id, span.context)
+        span.end(until_ns=until_ns)
 
     async def attempt(self, claimed: ClaimedDelivery) -> Span | None:
         """An attempt begins: in the trace of an event that it reports, linked to those of others
         and to its run; where none is known, it is sampled by the ratio. Never raises.
+
+        A question that was asked less than `TRACE_WAIT_S` ago is waited for until then.
         """
         if not self._tracer.on:
             return None
@@ -112,6 +117,11 @@ class ReportTraces:
             span.set("http.request.resend_count", claimed.attempt - 1)
         return span
 
+    async def close(self) -> None:
+        """Give up what is asked: runs whose links are not known yet have no span."""
+        await given_up(set(self._telling.values()))
+        await self._questions.close()
+
     async def _of_delivery(self, claimed: ClaimedDelivery) -> Sequence[TraceContext]:
         if len(claimed.body) > TRACED_BODY_BYTES_MAX:
             return ()
@@ -120,32 +130,19 @@ class ReportTraces:
             from_ms, to_ms = instant_of(body.query.from_), instant_of(body.query.to)
         except _UNREADABLE:
             return ()
-        question = Question(claimed.namespace, body.meter.eventType, from_ms, to_ms)
-        found = await self._traced(question)
-        return found.get(body.query.subject, ())
+        question = Question(
+            claimed.namespace, body.meter.eventType, from_ms, to_ms, body.run.revision
+        )
+        asking = self._questions.ask(question)
+        if asking is not None:
+            await self._wait(asking, claimed.run_id)
+        return self._questions.known(question).get(body.query.subject, ())
 
-    def _traced(self, question: Question) -> asyncio.Future[BySubject]:
-        """The answer; asked once, however many runs and deliveries wait for it."""
-        asking = self._known.get(question)
-        if asking is None:
-            asking = asyncio.create_task(self._ask(question))
-            _remember(self._known, question, asking)
-        return asyncio.shield(asking)
-
-    async def _ask(self, question: Question) -> BySubject:
-        found: dict[str, list[TraceContext]] = defaultdict(list)
-        if self._events is None:
-            return found
-        try:
-            async with asyncio.timeout(TRACE_LOOK_S), self._turn:
-                for subject, context in await self._events.traced(*question):
-                    if context not in found[subject]:
-                        found[subject].append(context)
-        except (Unavailable, TimeoutError) as error:
-            _log.debug("traces", action="unavailable", reason=str(error))
-        except Exception:  # noqa: BLE001 - a trace must not keep a delivery from being sent
-            _log.exception("traces", action="failed")
-        return found
+    async def _wait(self, asking: Asking, run_id: str) -> None:
+        left_s = asking.since_s + TRACE_WAIT_S - asyncio.get_running_loop().time()
+        if left_s > 0:
+            telling = self._telling.get(run_id)  # the run's span comes with the answer
+            await asyncio.wait((asking.task, *([telling] if telling else ())), timeout=left_s)
 
 
 def ended(span: Span, end: AttemptEnd) -> None:
@@ -156,9 +153,3 @@ def ended(span: Span, end: AttemptEnd) -> None:
     span.set("meterline.outcome", attempt.outcome.value)
     delivered = attempt.outcome is AttemptOutcome.DELIVERED
     span.end("" if delivered else attempt.outcome.value)
-
-
-def _remember(kept: OrderedDict[K, V], name: K, value: V) -> None:
-    kept[name] = value
-    if len(kept) > TRACED_RUNS_REMEMBERED_MAX:
-        kept.popitem(last=False)

@@ -62,11 +62,14 @@ class Dispatcher:
     async def run(self) -> None:
         """Work until `stop`; returns when all that was sent is recorded."""
         await asyncio.to_thread(signing.load)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._planning.run(self._plan))
-            group.create_task(self._revising.run(self._revise))
-            group.create_task(self._sending.run())
-            group.create_task(self._forgetting.run(self._forget))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._planning.run(self._plan))
+                group.create_task(self._revising.run(self._revise))
+                group.create_task(self._sending.run())
+                group.create_task(self._forgetting.run(self._forget))
+        finally:
+            await self._sources.traces.close()
 
     async def _plan(self) -> float:
         now_ms = self._clock.now_ms()

@@ -478,6 +478,9 @@ TRACED_OF_RUN_MAX: Final = 1_000  # events that are read for their traces,
 TRACED_OF_SUBJECT_MAX: Final = 8  # and of one subject: the links of a delivery
 TRACED_BODY_BYTES_MAX: Final = 65_536  # a larger body is not read for what it reports
 TRACE_LOOK_S: Final = 2.0  # in the usage store, for the events behind a run
+TRACE_TASKS_MAX: Final = 64  # questions for them that wait, one is asked at a time; and runs
+TRACE_WAIT_S: Final = 0.1  # of an attempt for an answer, since it was asked
+TRACE_PAUSE_S: Final = 30.0  # until a question that failed is asked again
 TRACE_LOOK_ROWS_MAX: Final = 2_000_000  # as of a search of a second
 
 # --- the console ---

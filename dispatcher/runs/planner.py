@@ -252,7 +252,7 @@ async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int)
         await reports.release_run(claim.run.id, claim.holder)
     elif sources.traces.on:
         it = making.it
-        await sources.traces.decided(it.run, it.meter, since_ns)
+        sources.traces.decided(it.run, it.meter, since_ns)
     return decided
 
 

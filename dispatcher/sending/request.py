@@ -1,6 +1,7 @@
 """The request of a delivery, real or a test: one function, so that a test shows what is sent."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from dispatcher.sending.signing import signed_headers
 from meterline.delivery import (
@@ -11,7 +12,9 @@ from meterline.delivery import (
     basic_authorization,
     headers_of,
 )
-from meterline.ports import TraceContext, trace_headers
+from meterline.ports import TRACEPARENT, TRACESTATE, TraceContext, trace_headers
+
+_OF_TRACES: Final = frozenset({TRACEPARENT, TRACESTATE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ def _headers(
     delivery_id: str, body: bytes, sealed: Sealed, box: SecretBox, now_ms: int
 ) -> dict[str, str]:
     """The headers to send a body with, signed as of now: the report's own, and ours, which prevail.
-    Raises `ValueError` where something sealed cannot be opened or read.
+    The report's `traceparent` and `tracestate` give way together to those of a trace. Raises
+    `ValueError` where something sealed cannot be opened or read.
     """
     secrets = [box.open(it) for it in sealed.signing_secrets]
     headers = {
@@ -59,6 +63,7 @@ def _headers(
         **signed_headers(delivery_id, secrets, body, now_ms),
     }
     if sealed.trace is not None:
+        headers = {name: it for name, it in headers.items() if name.lower() not in _OF_TRACES}
         headers |= trace_headers(sealed.trace)
     if sealed.user_info is not None:
         headers["Authorization"] = basic_authorization(box.open(sealed.user_info))

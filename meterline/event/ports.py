@@ -110,9 +110,9 @@ class EventTraces(Protocol):
 
     async def traced(
         self, namespace: str, event_type: str, from_ms: int, to_ms: int
-    ) -> Sequence[tuple[str, TraceContext]]:
+    ) -> Sequence[tuple[str, TraceContext]] | None:
         """Sampled contexts of events of a type with a `time` in [from_ms, to_ms), each with its
-        subject: of some events, in no order. Where very much would have to be read, of none. Raises
-        `Unavailable`.
+        subject: of some events, in no order. None where very much would have to be read, or for
+        too long. Raises `Unavailable`.
         """
         ...

@@ -54,9 +54,10 @@ def traces_of(
 
 
 def with_trace(text: bytes, context: TraceContext) -> bytes:
-    """The event with the attribute `traceparent`, unless it may have it by any spelling. Who
-    reads it is told of the trace; identity and contents are the same.
+    """The event with the attribute `traceparent`, unless it may have it by any spelling, or a
+    `tracestate`, which belongs to a trace of its own. Who reads it is told of the trace; identity
+    and contents are the same.
     """
-    if b"traceparent" in text or b"\\" in text:
+    if b"traceparent" in text or b"tracestate" in text or b"\\" in text:
         return text
     return b'%b,"%b":"%b"}' % (text[:-1], TRACEPARENT.encode(), context.traceparent.encode())

@@ -25,15 +25,19 @@ _current: Final[ContextVar[str]] = ContextVar("trace_id", default="")
 
 class RequestTrace:
     """The trace of a request: that of its header, else that of an event which it brings, else its
-    own.
+    own. Nothing is begun before it is known that an operation is asked: probes and made-up paths
+    take no place of others.
     """
 
     def __init__(self, tracer: Tracer, header: TraceContext | None) -> None:
         self.tracer = tracer
-        self.span: Span | None = None  # None: not sampled
+        self.span: Span | None = None  # None: not begun, or not sampled
         self._header = header
         self._since_ns = tracer.now_ns()
-        self._begin(header)
+
+    def begin(self) -> None:
+        """It asks an operation."""
+        self._begin(self._header)
 
     def _begin(self, parent: TraceContext | None, *links: TraceContext) -> None:
         self.span = self.tracer.begin(Work.REQUEST, parent, links, self._since_ns)
@@ -57,9 +61,7 @@ TRACE: Final = web.RequestKey("trace", RequestTrace)
 
 
 def tracing(tracer: Tracer) -> Middleware:
-    """Around everything that answers. Only operations of the API are exported: neither probes nor
-    scrapes, nor paths that are made up.
-    """
+    """Around everything that answers. Whoever finds the operation of a request begins its span."""
 
     @web.middleware
     async def trace(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -79,7 +81,7 @@ def tracing(tracer: Tracer) -> Middleware:
             raise
         finally:
             _current.set("")  # the next request of this connection is another one
-            if it.span is not None and OPERATION in request:
+            if it.span is not None:
                 request[TRACE_ID] = it.span.context.trace
                 _end(it.span, request, status)
 

@@ -14,6 +14,7 @@ from meterline.ports import declared as metrics
 from meterline.ports.metric import OTHER, SILENT, Kind, Label, Metric, Recorder
 from meterline.ports.trace import (
     TRACEPARENT,
+    TRACEPARENT_CHARS,
     TRACESTATE,
     UNTRACED,
     Span,

@@ -13,7 +13,7 @@ from meterline.limits import TRACE_LINKS_MAX, TRACE_STATE_CHARS_MAX
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
 _SAMPLED: Final = 1  # a bit of the flags
-_VERSION_CHARS: Final = 55  # of version 00, which has nothing after its flags
+TRACEPARENT_CHARS: Final = 55  # of version 00, which has nothing after its flags
 _FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _STATE: Final = re.compile(r"[\x20-\x7e\t]+")
 
@@ -114,8 +114,8 @@ class Span(Protocol):
         """Its name, where it is known only later."""
         ...
 
-    def end(self, failure: str = "") -> None:
-        """The work is done, or failed for this reason. Never waits, never raises."""
+    def end(self, failure: str = "", until_ns: int | None = None) -> None:
+        """The work is done, now or then, or failed for this reason. Never waits, never raises."""
         ...
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from meterline.ports import metrics
 from meterline.runtime.cli import main
+from meterline.runtime.settings.fields import ENV_PREFIX
 from meterline.runtime.settings.reading import Settings, load_settings
 from tests.deploy.helm import CHART, NAMESPACE, OLDEST, VALUES, helm_run, of_kind, pods, rendered
 from tests.deploy.objects import faults
@@ -110,7 +111,8 @@ def read(
     monkeypatch.chdir(folder)
     variables = {one["name"]: one for one in container(pod)["env"]}
     assert len(variables) == len(container(pod)["env"]), "none is set twice"
-    for variable, one in variables.items():
+    settings = {name: one for name, one in variables.items() if name.startswith(ENV_PREFIX)}
+    for variable, one in settings.items():
         source = one.get("valueFrom", {})
         if "fieldRef" in source:
             assert source["fieldRef"] == {"fieldPath": "metadata.name"}
@@ -133,6 +135,20 @@ def test_its_variables_are_settings_that_the_product_takes(
         assert settings.instance_id == ("a-0" if role == "aggregate" else "")
         assert settings.seen_dir == Path("/data/seen"), "on the volume"
         assert settings.access_mode == ("none" if values is ONE else "keys")
+
+
+def test_variables_of_others_are_those_of_every_pod() -> None:
+    for pod in pods(LARGE).values():
+        assert container(pod)["env"][-2:] == [
+            {
+                "name": "OTEL_RESOURCE_ATTRIBUTES",
+                "value": "deployment.environment.name=production",
+            },
+            {
+                "name": "OTEL_EXPORTER_OTLP_HEADERS",
+                "valueFrom": {"secretKeyRef": {"name": "collector", "key": "headers"}},
+            },
+        ]
 
 
 def test_values_reach_the_product_as_they_are_written(

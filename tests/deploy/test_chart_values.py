@@ -30,6 +30,9 @@ RULES: dict[str, Any] = yaml.safe_load((OBSERVE / "alerts.yaml").read_text())
         (["secretSettings.secret_key.key="], "/secretSettings/secret_key"),
         (["ingest.replica=3"], "'replica' not allowed"),
         (["image.digest=latest"], "/image/digest"),
+        (["extraEnv[0].name=METERLINE_PORT", "extraEnv[0].value=a"], "/extraEnv/0/name"),
+        (["extraEnv[0].name=A"], "/extraEnv/0"),
+        (["extraEnv[0].value=a"], "missing property 'name'"),
     ],
     ids=lambda it: " ".join(it) if isinstance(it, list) else "",
 )

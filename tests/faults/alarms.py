@@ -31,7 +31,8 @@ class Alarm:
 
 # A rule that waits for 30 s of `rate(...[2m])` fires for faults of some seconds: the rate stays up
 # for two minutes. One that waits for a minute of a state needs that state for as long, and 15 s
-# more until it is scraped.
+# more until it is scraped. A store that hangs fails no statement before the statement is given up:
+# after 60 s (`usage_timeout_s`, `control_timeout_s`), then the 30 s of the rule and a scrape.
 ALARMS: Final = (
     Alarm(
         (
@@ -64,8 +65,15 @@ ALARMS: Final = (
         lasts_s=10.0,
     ),
     Alarm(
+        ("*clickhouse hangs", "postgres hangs"),
+        "a store takes statements and never answers: they are given up after 60 s",
+        "meterline_store_errors_total",
+        "MeterlineStoreErrors",
+        lasts_s=95.0,
+    ),
+    Alarm(
         ("*clickhouse *", "clickhouse: *", "*postgres *", "postgres: *"),
-        "a store refuses, hangs, cuts connections, or is started again",
+        "a store refuses, cuts connections, or is started again",
         "meterline_store_errors_total",
         "MeterlineStoreErrors",
         lasts_s=10.0,

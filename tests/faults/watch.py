@@ -33,7 +33,10 @@ ASKED: Final = frozenset(re.findall(r"[a-z_]{2,}", " ".join(it["expr"] for it in
 
 @dataclass(frozen=True, slots=True)
 class Alarmed:
-    """What became of the alert of a fault: seconds from its begin; None: it did not happen."""
+    """What became of the alert of a fault: seconds from its begin; None: it did not happen.
+
+    `watched_s`: so long it was looked at, from its begin; nothing is known of later.
+    """
 
     fault: str
     alarm: Alarm
@@ -41,6 +44,7 @@ class Alarmed:
     fired_s: float | None
     cleared_s: float | None
     before: bool = False  # it fired already when the fault began
+    watched_s: float = FIRES_WITHIN_S
 
     @property
     def words(self) -> str:
@@ -57,9 +61,14 @@ class Alarmed:
                     f"did not fire: the fault lasted {self.lasted_s:.0f} s, and the rule"
                     f" needs {needs_s:g} s"
                 )
+            if self.watched_s < FIRES_WITHIN_S:
+                return (
+                    f"was not watched long enough: {self.watched_s:.0f} s, and it may take"
+                    f" {FIRES_WITHIN_S:g} s"
+                )
             return f"DID NOT FIRE within {FIRES_WITHIN_S:g} s"
         if self.cleared_s is None:
-            return f"fired after {self.fired_s:.0f} s, and fires still"
+            return f"fired after {self.fired_s:.0f} s, and was not watched until it was silent"
         return f"fired after {self.fired_s:.0f} s, silent after {self.cleared_s:.0f} s"
 
 
@@ -141,7 +150,8 @@ class Watch:
         if fired_s is not None:
             after = (at_s for at_s, found in fires if not found and at_s > fired_s)
             cleared_s = next(after, None)
-        return Alarmed(fault, alarm, ended_s - began_s, fired_s, cleared_s, before)
+        lasted_s, watched_s = ended_s - began_s, now_s - began_s
+        return Alarmed(fault, alarm, lasted_s, fired_s, cleared_s, before, watched_s)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from meterline.ports import Kind, metrics
 from tests.journey.client import Server
 from tests.journey.deadline import until
 from tests.journey.journey import METERS_PATH, Journey
-from tests.journey.receiver import Receiver
+from tests.journey.receiver import Mailbox, Receiver
 from tests.journey.setups import SetUp, embedded, telling
 from tests.traced.collector import Collector, collecting
 
@@ -137,7 +137,26 @@ def test_every_outcome_moves_its_metric(
     posts = {code: moved[posted, f"ingest-metering-events,{code}"] for code in (202, 400, 429)}
     assert posts == {202: 3, 400: 1, 429: 1}
     assert len(box.delivered) == 3
-    one_trace(collector, sent, {it.traceparent for it in box.delivered})
+    one_trace(collector, sent, traced_deliveries(api, box, collector))
+
+
+def traced_deliveries(api: Server, box: Mailbox, collector: Collector) -> set[str]:
+    """What receivers were told of traces. A delivery does not wait for a slow answer to which trace
+    it is of, so it may have gone untraced: then it is sent again, once that is known.
+    """
+
+    def told() -> set[str]:
+        return {it.traceparent for it in box.delivered} - {""}
+
+    def known() -> bool:
+        return any(it.name == "make run" and TRACE in it.links for it in collector.spans)
+
+    until("the run is linked to its events", WITHIN_S, known)
+    for it in [it for it in box.delivered if not it.traceparent]:
+        path = f"/api/v3/metering/deliveries/{it.id}/replay"
+        assert api.ask("POST", path).status == 202
+    until("each is delivered in the trace", WITHIN_S, lambda: len(told()) == 3)
+    return told()
 
 
 def one_trace(collector: Collector, request_id: str, told: set[str]) -> None:

@@ -20,6 +20,7 @@ class Page:
     attributes: dict[str, str | int] = field(default_factory=dict)
     ended: bool = False
     failure: str = ""
+    until_ns: int | None = None
 
     def set(self, name: str, value: str | int) -> None:
         self.attributes[name] = value
@@ -27,9 +28,9 @@ class Page:
     def rename(self, name: str) -> None:
         self.name = name
 
-    def end(self, failure: str = "") -> None:
+    def end(self, failure: str = "", until_ns: int | None = None) -> None:
         assert not self.ended, "once"
-        self.ended, self.failure = True, failure
+        self.ended, self.failure, self.until_ns = True, failure, until_ns
 
 
 class Book:

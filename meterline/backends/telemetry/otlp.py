@@ -64,19 +64,19 @@ class OtlpSpan:
         """See the port."""
         self._span.update_name(name)
 
-    def end(self, failure: str = "") -> None:
+    def end(self, failure: str = "", until_ns: int | None = None) -> None:
         """See the port."""
         if failure:
             reason = failure[: limits.TRACE_ATTRIBUTE_CHARS_MAX]
             self._span.set_status(api.Status(api.StatusCode.ERROR, reason))
         if self._tracer.admits():
-            self._span.end()
+            self._span.end(until_ns)
 
 
 class OtlpTracer:
-    """See `meterline.ports.Tracer`. For the thread that made it."""
-
-    on: Final = True
+    """See `meterline.ports.Tracer`. For the thread that made it. It is not `on` where the standard
+    variable `OTEL_SDK_DISABLED` is `true`; the log tells so.
+    """
 
     def __init__(
         self,
@@ -118,6 +118,9 @@ class OtlpTracer:
         )
         self._provider.add_span_processor(self._processor)
         self._tracer = self._provider.get_tracer("meterline")
+        self.on: Final = not isinstance(self._tracer, api.NoOpTracer)
+        if not self.on:
+            _log.warning("traces", action="disabled", reason="OTEL_SDK_DISABLED is set")
 
     def now_ns(self) -> int:
         """See the port."""
@@ -146,6 +149,8 @@ class OtlpTracer:
             links=[api.Link(_theirs(it)) for it in linked],
             start_time=since_ns,
         )
+        if not span.is_recording():
+            return None  # its ids are 0 or its parent's, and no event may carry them
         return OtlpSpan(self, span)
 
     def _has_room(self) -> bool:

@@ -75,8 +75,9 @@ TracesRatio = Annotated[
     Field(
         ge=0,
         le=1,
-        description="Part of the requests and runs that begin a trace. Those that bring a "
-        "`traceparent` follow its sampled flag. Change it to see more, at a higher cost.",
+        description="Part of the requests, and of the runs, that begin a trace. A request or event "
+        "that brings a `traceparent` follows its sampled flag instead: with flags `00` it has no "
+        "spans. Change it to see more, at a higher cost.",
         examples=[0.01],
     ),
 ]

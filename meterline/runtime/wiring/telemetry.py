@@ -189,7 +189,7 @@ def _tracer(
     exporter = exporter_to(settings.traces_url)
     tracer = OtlpTracer(exporter, settings.traces_ratio, resource, recorder)
     stack.push_async_callback(asyncio.to_thread, tracer.close)
-    return tracer
+    return tracer if tracer.on else UNTRACED
 
 
 def joined(stack: AsyncExitStack, worker: Worker, measured: Telemetry, stop: asyncio.Event) -> None:

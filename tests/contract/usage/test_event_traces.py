@@ -49,11 +49,21 @@ async def test_traces_of_a_type_and_a_span_are_found(
         event(feed, 6, BEGIN_MS, traceparent=context(6, sampled=False).traceparent),
         event(feed, 7, BEGIN_MS, data={"traceparent": traced[1]}),
         event(feed, 8, BEGIN_MS),
+        event(feed, 9, BEGIN_MS, traceparent=9),
+        event(feed, 10, BEGIN_MS, traceparent=f"{traced[1]}-more"),
+        event(feed, 11, BEGIN_MS, traceparent=context(11).traceparent, tracestate="é" * 600),
+        event(feed, 12, BEGIN_MS, traceparent=f"01{context(12).traceparent[2:]}-{'more' * 99}"),
     ]
     await feed.add([*events], BEGIN_MS, 0)
     store = ClickHouseEventTraces(usage_store.connection)
     found = await store.traced(feed.namespace, "t", BEGIN_MS, end_ms)
-    assert set(found) == {("s1", context(1)), ("s2", TraceContext(2, 2, sampled=True, state="a=b"))}
+    assert found is not None
+    assert set(found) == {
+        ("s1", context(1)),
+        ("s2", TraceContext(2, 2, sampled=True, state="a=b")),
+        ("s11", context(11)),
+        ("s12", context(12)),
+    }
     assert await store.traced(uuid4().hex, "t", BEGIN_MS, end_ms) == []
 
 
@@ -68,5 +78,16 @@ async def test_one_subject_does_not_take_the_places_of_others(
     await feed.add([*events], BEGIN_MS, 0)
     store = ClickHouseEventTraces(usage_store.connection)
     found = await store.traced(feed.namespace, "t", BEGIN_MS, BEGIN_MS + 1)
+    assert found is not None
     assert ("s500", context(500)) in found
     assert len(found) == TRACED_OF_SUBJECT_MAX + 1
+
+
+async def test_what_is_not_sampled_does_not_take_the_places_of_what_is(
+    feed: Feed, usage_store: ClickHouseUsageStore
+) -> None:
+    traced = {one: context(one, sampled=one > 50).traceparent for one in range(1, 52)}
+    events = [event(feed, one, BEGIN_MS, subject="s", traceparent=it) for one, it in traced.items()]
+    await feed.add([*events], BEGIN_MS, 0)
+    store = ClickHouseEventTraces(usage_store.connection)
+    assert await store.traced(feed.namespace, "t", BEGIN_MS, BEGIN_MS + 1) == [("s", context(51))]

@@ -29,12 +29,15 @@ class Events:
         self.found = found
         self.fault = fault
         self.asked: list[tuple[str, str, int, int]] = []
+        self.may = asyncio.Event()
+        self.may.set()
 
     async def traced(
         self, namespace: str, event_type: str, from_ms: int, to_ms: int
     ) -> Sequence[tuple[str, TraceContext]]:
         self.asked.append((namespace, event_type, from_ms, to_ms))
         await asyncio.sleep(0.01)
+        await self.may.wait()
         if self.fault is not None:
             raise self.fault
         return self.found
@@ -62,6 +65,9 @@ async def test_a_delivery_is_sent_in_the_trace_of_an_event_that_it_reports(
     attempts = {page.parent: page for page in book.ended(Work.DELIVER)}
     acme, beta = attempts[context(1)], attempts[run.context]
     assert acme.links == [context(2), run.context]
+    assert run.since_ns is not None
+    assert run.until_ns is not None
+    assert run.since_ns < run.until_ns < run.context.span_id, "it had ended when it was told"
     assert told == {"acme": acme.context.traceparent, "beta": beta.context.traceparent}
     assert acme.attributes["http.response.status_code"] == 200
     assert "acme" not in repr(book.pages)
@@ -119,3 +125,38 @@ async def test_without_a_tracer_nothing_is_asked(rig: Rig, mailbox: Mailboxes) -
         await until(lambda: arrived(box, 2))
     assert events.asked == []
     assert all("traceparent" not in post.headers for post in box.posts)
+
+
+async def test_neither_runs_nor_deliveries_wait_for_a_store_that_does_not_answer(
+    rig: Rig, mailbox: Mailboxes
+) -> None:
+    box, book, events = await mailbox(), Book(), Events([("acme", context(1))])
+    events.may.clear()
+    traces = ReportTraces(book, events)
+    rig.sources = replace(rig.sources, traces=traces)
+    await made(rig, await rig.report(box.url), SUBJECTS)
+    async with working(rig):
+        await until(lambda: arrived(box, len(SUBJECTS)))
+        assert book.pages == []
+        assert all("traceparent" not in post.headers for post in box.posts)
+        events.may.set()
+        await until(lambda: _told(book))
+    assert book.ended(Work.RUN)[0].links == [context(1)]
+    assert len(events.asked) == 1
+
+
+async def _told(book: Book) -> bool:
+    return bool(book.ended(Work.RUN))
+
+
+async def test_a_dispatcher_that_ends_gives_up_what_it_asks(rig: Rig, mailbox: Mailboxes) -> None:
+    box, book, events = await mailbox(), Book(), Events([])
+    events.may.clear()
+    rig.sources = replace(rig.sources, traces=ReportTraces(book, events))
+    await made(rig, await rig.report(box.url), ["acme"])
+    async with working(rig):
+        await until(lambda: arrived(box, 1))
+    here = asyncio.current_task()
+    left = [repr(it) for it in asyncio.all_tasks() if it is not here]
+    assert [it for it in left if "tell" in it or "_ask" in it] == []
+    assert book.pages == []

@@ -20,7 +20,8 @@ from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import Event, decode_record, trace_of
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
-from meterline.http.tracing import tracing, with_trace_id
+from meterline.http.scrape import OPERATION
+from meterline.http.tracing import TRACE, tracing, with_trace_id
 from meterline.limits import TRACE_EVENTS_MAX
 from meterline.ports import TraceContext, Work
 from tests.traced.book import Book, Page
@@ -69,7 +70,10 @@ async def traced(tmp_path: Path) -> AsyncIterator[Traced]:
     door = Gateway(Publisher(log, clock), AdmissionRules(log.partitions), clock, gate)
     app.add_routes(routes(door, gate))
 
-    async def logs(_: web.Request) -> web.Response:
+    async def logs(request: web.Request) -> web.Response:
+        if "operation" in request.query:
+            request[OPERATION] = request.query["operation"]
+            request[TRACE].begin()
         lines.append(with_trace_id(None, "info", {}))
         return web.Response()
 
@@ -142,12 +146,18 @@ async def test_neither_subjects_nor_payloads_are_in_spans(traced: Traced) -> Non
 
 async def test_lines_of_the_log_name_the_trace_of_their_request_only(traced: Traced) -> None:
     for headers in ({"traceparent": CALLER.traceparent}, {}):
-        await traced.client.get("/logs", headers=headers)
+        await traced.client.get("/logs?operation=list-logs", headers=headers)
     assert traced.lines == [{"trace_id": CALLER.trace}, {}]
-    assert traced.book.ended(Work.REQUEST) == [], "it is no operation"
+    assert traced.one(Work.REQUEST).name == "GET list-logs"
+
+
+@pytest.mark.parametrize("path", ["/logs", "/made-up", f"{PATH}/made-up"])
+async def test_no_span_is_begun_for_what_is_no_operation(traced: Traced, path: str) -> None:
+    await traced.client.get(path, headers={"traceparent": CALLER.traceparent})
+    assert traced.book.pages == []
 
 
 async def test_of_two_headers_none_is_right(traced: Traced) -> None:
     twice = [("traceparent", CALLER.traceparent), ("traceparent", OTHER.traceparent)]
-    await traced.client.get("/logs", headers=twice)
+    await traced.client.get("/logs?operation=list-logs", headers=twice)
     assert traced.book.pages == []

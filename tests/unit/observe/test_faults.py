@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from meterline.limits import CONTROL_STORE_TIMEOUT_S, USAGE_STORE_TIMEOUT_S
 from tests.faults.alarms import ALARMS, Alarm, alarm_of
 from tests.faults.cases import CASES
 from tests.faults.held import HELD
@@ -51,6 +52,10 @@ def test_a_watch_tells_when_an_alert_fired_and_cleared() -> None:
     short = watch.alarmed(("aggregator-2 frozen for 8 seconds", 1_200.0, 1_208.0), 1_499.0)
     assert short.fired_s is None
     assert "needs 75 s" in short.words
+    late = watch.alarmed(("log restored to an older state", 1_400.0, 1_480.0), 1_499.0)
+    assert "was not watched long enough: 99 s" in late.words
+    whole = watch.alarmed(("log restored to an older state", 1_200.0, 1_280.0), 1_499.0)
+    assert "DID NOT FIRE within 120 s" in whole.words
     began = labels_of('process_start_time_seconds{job="meterline",instance="a"}')
     watch.series[began] = [
         (float(at), math.nan if 1_000 <= at < 1_020 else float(at >= 1_020))
@@ -58,3 +63,11 @@ def test_a_watch_tells_when_an_alert_fired_and_cleared() -> None:
     ]
     killed = watch.alarmed(("processes killed at random", 1_000.0, 1_010.0), 1_499.0)
     assert (killed.fired_s, killed.cleared_s) == (20, 300)
+
+
+@pytest.mark.parametrize("fault", [it for it in CASES if it.endswith("hangs")])
+def test_a_store_that_hangs_shows_once_its_statements_are_given_up(fault: str) -> None:
+    alarm = alarm_of(fault)
+    given_up_s = max(USAGE_STORE_TIMEOUT_S, CONTROL_STORE_TIMEOUT_S)
+    assert alarm.lasts_s is not None
+    assert alarm.lasts_s > given_up_s + seconds(RULES[alarm.alert]["for"])

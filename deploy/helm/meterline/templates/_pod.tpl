@@ -28,6 +28,9 @@
   valueFrom:
     secretKeyRef: {name: {{ $secret.name }}, key: {{ $secret.key }}}
 {{- end }}
+{{- with .root.Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "meterline.podMetadata" -}}

@@ -5,14 +5,14 @@ from typing import Any, Final
 from meterline.backends.clickhouse.bounds import RUNS
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded
 from meterline.backends.clickhouse.named_sql import EVIDENCE
-from meterline.event import trace_of
 from meterline.limits import (
     TRACE_LOOK_ROWS_MAX,
     TRACE_LOOK_S,
+    TRACE_STATE_CHARS_MAX,
     TRACED_OF_RUN_MAX,
     TRACED_OF_SUBJECT_MAX,
 )
-from meterline.ports import TraceContext
+from meterline.ports import TRACEPARENT_CHARS, TraceContext, parse_traceparent
 
 _BOUNDS: Final[dict[str, Any]] = {
     **QUERY_SETTINGS,
@@ -30,7 +30,7 @@ class ClickHouseEventTraces:
 
     async def traced(
         self, namespace: str, event_type: str, from_ms: int, to_ms: int
-    ) -> list[tuple[str, TraceContext]]:
+    ) -> list[tuple[str, TraceContext]] | None:
         """See the port."""
         parameters = {
             "namespace": namespace,
@@ -39,10 +39,13 @@ class ClickHouseEventTraces:
             "to_ms": to_ms,
             "each": TRACED_OF_SUBJECT_MAX,
             "rows": TRACED_OF_RUN_MAX,
+            # One more than can be read: what is too long is known by that, and judged as if whole.
+            "parent_chars": TRACEPARENT_CHARS + 1,
+            "state_chars": TRACE_STATE_CHARS_MAX + 1,
         }
         try:
             rows = await self._connection.query(EVIDENCE["traced"], parameters, _BOUNDS)
         except Exceeded:
-            return []
-        found = ((subject, trace_of(text.encode())) for subject, text in rows)
+            return None
+        found = ((subject, parse_traceparent(parent, state)) for subject, parent, state in rows)
         return [(subject, it) for subject, it in found if it is not None and it.sampled]

@@ -131,3 +131,16 @@ def test_callers_do_not_decide_how_much_is_sampled(collector: Collector) -> None
     assert None in begun
     assert counted(recorder, "dropped") == begun.count(None)
     tracer.close()
+
+
+@pytest.mark.parametrize("parent", [None, PARENT])
+def test_a_disabled_sdk_leaves_everything_untraced(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, parent: TraceContext | None
+) -> None:
+    """Its spans have ids of 0, or their parent's: an event with such a trace would be wrong."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    tracer = opened(collector, PrometheusRecorder(), ratio=1.0)
+    assert not tracer.on
+    assert tracer.begin(Work.APPEND, parent) is None
+    tracer.close()
+    assert collector.asked == 0

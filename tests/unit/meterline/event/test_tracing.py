@@ -60,6 +60,7 @@ def test_the_event_that_carries_a_trace_is_the_same_event() -> None:
     [
         {"traceparent": "00-00000000000000000000000000000001-0000000000000001-00"},
         {"traceparent": None},
+        {"tracestate": "a=b"},
         {"data": {"a": "\\"}},
     ],
 )

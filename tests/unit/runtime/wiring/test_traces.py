@@ -30,6 +30,13 @@ async def test_with_a_collector_spans_are_begun_at_the_rate_that_is_set() -> Non
         assert telemetry(Settings(traces_url=URL, traces_ratio=1), "ingest", stack).tracer.on
 
 
+async def test_the_standard_variable_switches_traces_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "TRUE")
+    async with AsyncExitStack() as stack:
+        settings = Settings(traces_url=URL, traces_ratio=1)
+        assert telemetry(settings, "ingest", stack).tracer is UNTRACED
+
+
 async def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "meterline.backends.telemetry.otlp", None)
     async with AsyncExitStack() as stack:

@@ -3,23 +3,28 @@
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import newest, number_of
 from meterline.backends.control_store.tables import whole
 from meterline.event import Log, Record
-from meterline.limits import ARCHIVE_MS_MAX, ARCHIVE_RECORDS, ARCHIVE_TRIES
+from meterline.limits import (
+    ARCHIVE_ERASING_MS,
+    ARCHIVE_LOOK_S,
+    ARCHIVE_MS_MAX,
+    ARCHIVE_RECORDS,
+    ARCHIVE_TRIES,
+)
 from meterline.ports import Clock, Unavailable, Unsuitable
 from meterline.runtime.archive.files import Lines, NewArchive, Tell
 from meterline.runtime.archive.manifest import (
@@ -53,13 +58,35 @@ class TableHead(msgspec.Struct, frozen=True):
     columns: Sequence[tuple[str, str]]
 
 
+class UsageRows(Protocol):
+    """The rows of a usage store, see `ClickHouseArchive`."""
+
+    async def tables(self) -> dict[str, list[str]]:
+        """The columns of each table; blocks come first."""
+        ...
+
+    def rows(
+        self,
+        table: str,
+        columns: Sequence[str],
+        log: int,
+        ends: Mapping[int, int],
+        revision: int,
+        blocks: Sequence[int],
+        take: Callable[[bytes], None],
+        /,
+    ) -> AsyncGenerator[None, None]:
+        """Give the rows of a table to `take`, as far as a moment speaks of them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """What an archive is made of: stores that are open, and known to belong together."""
 
     log: Log
     database: Database
-    usage: ClickHouseArchive
+    usage: UsageRows
     clock: Clock
 
 
@@ -84,20 +111,24 @@ async def write_archive(folder: Path, source: Source, tell: Tell) -> Manifest:
 
 
 async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
-    began_ms = source.clock.now_ms()
     migration = await number_of(source.database)
     if migration != newest():
         raise Unsuitable(
             f"the control store is at migration {migration}, this build knows {newest()}: make the"
             " backup with the build that runs"
         )
+    await _until_erased(source, tell)
+    began_ms = source.clock.now_ms()
     moment = await source.database.read(partial(_control, archive, source.log.number))
     tell(f"control store: {sum(one.rows for one in archive.files):,} rows")
     if moment.erasures.under_way:
-        raise Unavailable("a subject is being erased, for up to ten minutes: try again then")
+        raise _Overtaken("a subject is being erased")
     if moment.usage_id is None:
         raise Unsuitable("nothing was ever started here: run `meterline up` or `migrate` first")
     columns = await _usage(archive, source, moment, tell)
+    # recorded before it begins: what was not begun by now was there when it was read
+    if await source.database.read(whole.minutes_begun) != moment.minutes:
+        raise _Overtaken("usage by minute was dropped meanwhile")
     log = await _log(archive, source.log, moment, tell)
     if await source.database.read(whole.erasing) != moment.erasures:
         raise _Overtaken("a subject was erased meanwhile")
@@ -118,6 +149,21 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
     )
     await asyncio.to_thread(archive.finish, manifest)
     return manifest
+
+
+async def _until_erased(source: Source, tell: Tell) -> None:
+    """Wait until no subject is being erased: rows of it would be half there."""
+    until_ms, told = source.clock.now_ms() + ARCHIVE_ERASING_MS, False
+    while (await source.database.read(whole.erasing)).under_way:
+        if source.clock.now_ms() >= until_ms:
+            raise Unavailable(
+                f"subjects were being erased for {ARCHIVE_ERASING_MS // 60_000} minutes: try again"
+                " when no erasure is under way"
+            )
+        if not told:
+            tell("a subject is being erased: the backup begins after it")
+        told = True
+        await asyncio.sleep(ARCHIVE_LOOK_S)
 
 
 async def _control(archive: NewArchive, log: int, connection: Connection) -> whole.Moment:

@@ -32,7 +32,7 @@ from meterline.runtime.archive.manifest import (
     portions,
     without_gaps,
 )
-from meterline.runtime.archive.writing import ArchivedRecord
+from meterline.runtime.archive.uncounted import ArchivedRecord
 from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring import adapters

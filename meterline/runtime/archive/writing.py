@@ -17,12 +17,11 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import newest, number_of
 from meterline.backends.control_store.tables import whole
-from meterline.event import Log, Record
+from meterline.event import Log
 from meterline.limits import (
     ARCHIVE_ERASING_MS,
     ARCHIVE_LOOK_S,
     ARCHIVE_MS_MAX,
-    ARCHIVE_RECORDS,
     ARCHIVE_TRIES,
 )
 from meterline.ports import Clock, Unavailable, Unsuitable
@@ -30,25 +29,13 @@ from meterline.runtime.archive.files import Lines, NewArchive, Tell
 from meterline.runtime.archive.manifest import (
     CONTROL,
     FORMAT,
-    LOG,
     USAGE,
-    ArchivedLog,
     Manifest,
-    Stretch,
-    first_of,
 )
+from meterline.runtime.archive.uncounted import NothingLost, write_log
 from meterline.window import rfc3339
 
 _encoder: Final = msgspec.json.Encoder()
-
-
-class ArchivedRecord(msgspec.Struct, frozen=True):
-    """A record of the log, a line of an archive."""
-
-    offset: int
-    append_ms: int
-    kind: str
-    value: bytes
 
 
 class TableHead(msgspec.Struct, frozen=True):
@@ -87,6 +74,7 @@ class Source:
     log: Log
     database: Database
     usage: UsageRows
+    nothing_lost: NothingLost
     clock: Clock
 
 
@@ -129,7 +117,9 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
     # recorded before it begins: what was not begun by now was there when it was read
     if await source.database.read(whole.minutes_begun) != moment.minutes:
         raise _Overtaken("usage by minute was dropped meanwhile")
-    log = await _log(archive, source.log, moment, tell)
+    log = await write_log(archive, source.log, moment.sealed, source.nothing_lost, began_ms)
+    waiting = sum(one.end - one.first for one in log.partitions)
+    tell(f"log: {waiting:,} records that are not counted yet")
     if await source.database.read(whole.erasing) != moment.erasures:
         raise _Overtaken("a subject was erased meanwhile")
     if source.clock.now_ms() - began_ms > ARCHIVE_MS_MAX:
@@ -153,16 +143,16 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
 
 async def _until_erased(source: Source, tell: Tell) -> None:
     """Wait until no subject is being erased: rows of it would be half there."""
-    until_ms, told = source.clock.now_ms() + ARCHIVE_ERASING_MS, False
+    until_ms, waited = source.clock.now_ms() + ARCHIVE_ERASING_MS, False
     while (await source.database.read(whole.erasing)).under_way:
         if source.clock.now_ms() >= until_ms:
             raise Unavailable(
                 f"subjects were being erased for {ARCHIVE_ERASING_MS // 60_000} minutes: try again"
                 " when no erasure is under way"
             )
-        if not told:
+        if not waited:
             tell("a subject is being erased: the backup begins after it")
-        told = True
+        waited = True
         await asyncio.sleep(ARCHIVE_LOOK_S)
 
 
@@ -210,36 +200,3 @@ async def _usage(
             if not kept.issuperset(moment.blocks):
                 raise _Overtaken("sums by hour and day were merged and dropped meanwhile")
     return tables
-
-
-async def _log(archive: NewArchive, log: Log, moment: whole.Moment, tell: Tell) -> ArchivedLog:
-    """Of each partition what is not sealed yet, up to its end as it is now."""
-    found = []
-    for partition in range(log.partitions):
-        counted = moment.sealed.get(partition, 0)
-        end = await log.end(partition)
-        first = first_of(partition, await log.begin(partition), counted)
-        with archive.file(f"{LOG}/{partition}.ndjson.gz") as lines:
-            found.append(await _partition(log, partition, Stretch(first, end, counted), lines))
-    tell(f"log: {sum(one.end - one.first for one in found):,} records that are not counted yet")
-    return ArchivedLog(log.id, log.number, found)
-
-
-async def _partition(log: Log, partition: int, stretch: Stretch, lines: Lines) -> Stretch:
-    first = offset = stretch.first
-    while offset < stretch.end:
-        records = await log.read(partition, offset, ARCHIVE_RECORDS)
-        if not records:
-            break
-        if offset == stretch.first < stretch.counted and records[0].offset >= stretch.counted:
-            first = stretch.counted  # the log knows the last one that was counted no more
-        offset = records[-1].offset + 1
-        some = [one for one in records if one.offset < stretch.end]
-        await asyncio.to_thread(_put, lines.write, some)
-    return Stretch(first, stretch.end, stretch.counted)
-
-
-def _put(write: Callable[[bytes], None], records: Sequence[Record]) -> None:
-    for it in records:
-        line = ArchivedRecord(it.offset, it.append_ms, it.kind.value, it.value)
-        write(_encoder.encode(line) + b"\n")

@@ -207,8 +207,8 @@ async def pause_reports(connection: Connection, reason: str) -> int:
     of = reports.reports
     live = of.c.deleted_at_ms.is_(None), of.c.state != "paused"
     before = of.c.state_reason
-    said = case((before == "", reason), else_=literal(f"{reason}. Before: ") + before)
-    values = {"state": "paused", "state_reason": said}
+    why = case((before == "", reason), else_=literal(f"{reason}. Before: ") + before)
+    values = {"state": "paused", "state_reason": why}
     return int((await connection.execute(update(of).where(*live).values(values))).rowcount)
 
 

@@ -57,6 +57,10 @@ class Rows:
         yield
 
 
+async def nothing_lost(partition: int, counted: int, begin: int) -> None:
+    raise AssertionError(f"partition {partition} begins at {begin}, counted is {counted}")
+
+
 @dataclass(slots=True)
 class Installation:
     """Stores of which archives are made."""
@@ -74,7 +78,7 @@ class Installation:
         self.first_line.set()
 
     async def backup(self) -> Manifest:
-        source = Source(self.log, self.database, self.usage, self.clock)
+        source = Source(self.log, self.database, self.usage, nothing_lost, self.clock)
         return await write_archive(self.folder, source, self.tell)
 
     async def put(self, table: Any, **values: object) -> None:

@@ -50,7 +50,7 @@ async def put_control(archive: Archive, database: Database, become: Become, *, p
 async def _load(archive: Archive, connection: Connection) -> None:
     await whole.clear(connection)
     for table in tables_of(archive.manifest):
-        lines = archive.lines(f"{CONTROL}/{table}.ndjson.gz")
+        lines = archive.lines(f"{CONTROL}/{table}.ndjson.gz", heads=1)
         head = _head.decode(next(lines))
         await whole.put(connection, table, head.columns, _decoded(lines, head.columns))
 
@@ -84,7 +84,7 @@ class SealedInArchive:
         """Those of the newest reports, as they are sealed, the newest first. Rows are ordered by
         the id, which is a ULID.
         """
-        lines = self._archive.lines(f"{CONTROL}/reports.ndjson.gz")
+        lines = self._archive.lines(f"{CONTROL}/reports.ndjson.gz", heads=1)
         columns = _head.decode(next(lines)).columns
         at = [name for name, _ in columns].index("signing_secret_sealed")
         found = deque((bytes(row[at]) for row in _decoded(lines, columns)), maxlen=limit)

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 from ulid import ULID
 
 from aggregator.catch_up import check_same_log
-from meterline.audit import AuditSpan, Finding
+from meterline.audit import AuditSpan, AuditStep, Finding
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
 from meterline.backends.control_store.engine import Database
@@ -20,7 +21,7 @@ from meterline.backends.control_store.migrate import newest, number_of
 from meterline.backends.control_store.tables import whole
 from meterline.backends.kafka.log import KafkaLog
 from meterline.event import Record, RecordKind
-from meterline.limits import ARCHIVE_PIECE_BYTES, ARCHIVE_RECORDS
+from meterline.limits import ARCHIVE_FINDINGS_MAX, ARCHIVE_PIECE_BYTES, ARCHIVE_RECORDS
 from meterline.ports import Unsuitable
 from meterline.runtime.archive.control import Become, SealedInArchive, put_control, tables_of
 from meterline.runtime.archive.files import Archive, Tell
@@ -44,18 +45,41 @@ ANEW: Final = (
 _record: Final = msgspec.json.Decoder(ArchivedRecord)
 
 
+class Audited:
+    """What an audit of everything found: a count of differences, and the first of them."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.differences = 0
+        self.slices = 0
+        self.unchecked: Counter[str] = Counter()
+
+    def add(self, step: AuditStep) -> None:
+        """Take in a step."""
+        self.findings += step.findings[: ARCHIVE_FINDINGS_MAX - len(self.findings)]
+        self.differences += len(step.findings) + step.omitted
+        self.slices += step.slices
+        self.unchecked.update(
+            {
+                "slices whose events or minutes are not kept": step.not_kept,
+                "slices that a meter is still filled from": step.unfilled,
+                "events of erased subjects": step.erased,
+                "blocks whose minutes are not kept": step.blocks_not_kept,
+            }
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Restored:
     """What came of a restore: the id and number of the log now, the reports that were paused, and
-    what the audit found.
+    what the audit found; None: it was left out.
     """
 
     manifest: Manifest
     log_id: str
     log_number: int
     paused: int
-    slices: int
-    findings: Sequence[Finding]
+    audited: Audited | None
 
 
 async def restore(
@@ -92,8 +116,8 @@ async def restore(
         for partition, stretch in enumerate(manifest.log.partitions):
             seal = await opened.stores.progress.last_seal(log.number, partition)
             await check_same_log(log, partition, seal, stretch.counted)
-        slices, findings = await _audit(settings, opened) if audited else (0, [])
-        return Restored(manifest, log.id, log.number, paused, slices, findings)
+        found = await _audit(settings, opened) if audited else None
+        return Restored(manifest, log.id, log.number, paused, found)
 
 
 async def _check_empty(
@@ -159,12 +183,13 @@ def _records(lines: Iterable[bytes], partition: int, log_id: str) -> Iterator[Re
         yield Record(partition, it.offset, it.append_ms, kind, it.value, log_id)
 
 
-async def _audit(settings: Settings, opened: Opened) -> tuple[int, list[Finding]]:
+async def _audit(settings: Settings, opened: Opened) -> Audited:
     """The whole audit, as `meterline audit` asks a server for it."""
     auditor = adapters.ledger(settings, opened).auditor
-    slices, findings, cursor = 0, list[Finding](), None
+    found, cursor = Audited(), None
     while True:
         step = await auditor.step(AuditSpan(), cursor)
-        slices, findings, cursor = slices + step.slices, findings + step.findings, step.next
+        found.add(step)
+        cursor = step.next
         if cursor is None:
-            return slices, findings
+            return found

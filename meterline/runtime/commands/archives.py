@@ -25,9 +25,10 @@ payloads of events, and secrets of reports that are encrypted. It does not hold 
 (`secret_key`, or the file secret.key): keep that elsewhere. Exit codes: 0 written, 2 wrong
 settings, 3 failed."""
 _READ: Final = """
-The stores that the settings name must be empty. Every digest is checked before anything is written.
-In the end everything is audited. If it is broken off, empty the stores and begin again. Exit codes:
-0 clean, 1 the audit found differences, 2 wrong settings, 3 failed."""
+The stores that the settings name must be empty. Restore only archives that you trust, and as the
+user of the service. Every digest is checked before anything is written. In the end everything is
+audited. If it is broken off, empty the stores and begin again. Exit codes: 0 clean, 1 the audit
+found differences, 2 wrong settings, 3 failed."""
 
 
 def _tell(line: str) -> None:

@@ -8,9 +8,9 @@ from meterline.runtime.commands.archives import report_restored
 from tests.unit.runtime.archive.test_manifest import MANIFEST
 
 AS_THEN = (
-    "Keys that were revoked after 2026-01-31T00:00:00.000Z are valid again, and secrets are as they"
-    " were then. Revoke and rotate them again. Pause or delete again the reports that were paused or"
-    " deleted since, and erase again the subjects that were erased."
+    "Keys that were revoked after 2026-01-31T00:00:00.000Z are valid again, and secrets are as"
+    " they were then. Revoke and rotate them again. Pause or delete again the reports that were"
+    " paused or deleted since, and erase again the subjects that were erased."
 )
 
 

@@ -77,7 +77,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         data = str(settings.data_dir)
         await _serve(stack, settings, "all", api, measured, drain, guards, data=data)
         await serve_backups(
-            stack, settings.data_dir, lambda to, tell: make_backup(to, opened, tell)
+            stack, settings.data_dir, lambda to, tell: make_backup(to, settings, opened, tell)
         )
         replayer = reports.replayer(opened, dispatcher)
         await _until_stopped(drain.ended, counted.worker, dispatcher, replayer)

@@ -28,29 +28,27 @@ async def migrate(database: Database) -> None:
     async def act(connection: Connection) -> None:
         if connection.dialect.name == "postgresql":
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-        await connection.run_sync(_upgrade)
+        await migrate_within(connection)
 
     await database.write(act)
 
 
-async def migrate_to(database: Database, number: int) -> None:
-    """Bring an empty store to an older migration, for what was written by its build. `migrate`
-    brings it on from there. Raises as `migrate` does.
+async def migrate_within(connection: Connection, number: int | None = None) -> None:
+    """Bring a store to a migration, the newest unless it is named, in a transaction of the caller:
+    what is written in it is never there without the rest. Raises as `migrate` does.
     """
-
-    async def act(connection: Connection) -> None:
-        await connection.run_sync(lambda it: _upgrade(it, f"{number:04d}"))
-
-    await database.write(act)
+    to = "head" if number is None else f"{number:04d}"
+    await connection.run_sync(lambda it: _upgrade(it, to))
 
 
 async def number_of(database: Database) -> int:
     """The last migration that the store has seen; 0 for an empty store. Raises `Unavailable`."""
+    return await database.read(number_within)
 
-    async def ask(connection: Connection) -> int:
-        return await connection.run_sync(_number)
 
-    return await database.read(ask)
+async def number_within(connection: Connection) -> int:
+    """As `number_of`, in a transaction of the caller."""
+    return await connection.run_sync(_number)
 
 
 async def check_migrated(database: Database) -> None:
@@ -86,7 +84,7 @@ def _check_not_early(there: int) -> None:
         raise Unsuitable(message)
 
 
-def _upgrade(connection: sqlalchemy.Connection, to: str = "head") -> None:
+def _upgrade(connection: sqlalchemy.Connection, to: str) -> None:
     there = _number(connection)
     _check_not_early(there)
     if there > newest():

@@ -4,12 +4,17 @@ import gzip
 import hashlib
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from meterline.limits import ARCHIVE_PIECE_BYTES
+from meterline.limits import (
+    ARCHIVE_LINE_BYTES_MAX,
+    ARCHIVE_MANIFEST_BYTES_MAX,
+    ARCHIVE_PIECE_BYTES,
+)
 from meterline.ports import Unsuitable
 from meterline.runtime.archive import manifest as listing
 from meterline.runtime.archive.manifest import ArchivedFile, Manifest
@@ -115,12 +120,18 @@ class Archive:
         """Raises `Unsuitable` where there is none."""
         self._folder = folder
         try:
-            text = (folder / listing.MANIFEST).read_bytes()
+            with (folder / listing.MANIFEST).open("rb") as file:
+                text = file.read(ARCHIVE_MANIFEST_BYTES_MAX + 1)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise Unsuitable(
                 f"{folder} is no archive: it has no {listing.MANIFEST}. A backup writes it last:"
                 " one that was broken off has none"
             ) from error
+        if len(text) > ARCHIVE_MANIFEST_BYTES_MAX:
+            raise Unsuitable(
+                f"{listing.MANIFEST} is damaged: it has over {ARCHIVE_MANIFEST_BYTES_MAX:,} bytes."
+                " Use another archive"
+            )
         self.manifest = listing.decode(text)
 
     def check(self, tell: Tell) -> None:
@@ -143,17 +154,55 @@ class Archive:
         tell(f"{len(self.manifest.files)} files have the digests of the manifest")
 
     def pieces(self, path: str) -> Iterator[bytes]:
-        """Whole lines of a file, together `ARCHIVE_PIECE_BYTES` and a line at most."""
-        self.manifest.file(path)
-        with gzip.open(self._path(path), "rb") as file:
+        """Whole lines of a file, together `ARCHIVE_PIECE_BYTES` and a line at most. Raises
+        `Unsuitable` for a line that is too long, and in the end for another number of rows than the
+        manifest says.
+        """
+        rows = 0
+        with self._unpacked(path) as file:
             while piece := file.read(ARCHIVE_PIECE_BYTES):
-                yield piece if piece.endswith(b"\n") else piece + file.readline()
+                whole = piece if piece.endswith(b"\n") else piece + self._line(file, path)
+                rows += whole.count(b"\n")
+                yield whole
+        self._check_rows(path, rows)
 
-    def lines(self, path: str) -> Iterator[bytes]:
-        """One line after another."""
+    def lines(self, path: str, heads: int = 0) -> Iterator[bytes]:
+        """One line after another; `heads` of them are no rows. Raises as `pieces` does."""
+        rows = -heads
+        with self._unpacked(path) as file:
+            while line := self._line(file, path):
+                rows += 1
+                yield line
+        self._check_rows(path, rows)
+
+    @contextmanager
+    def _unpacked(self, path: str) -> Iterator[gzip.GzipFile]:
         self.manifest.file(path)
-        with gzip.open(self._path(path), "rb") as file:
-            yield from file
+        try:
+            with gzip.open(self._path(path), "rb") as file:
+                yield file
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            message = (
+                f"the archive is damaged: {path} cannot be unpacked ({error}). Use another one"
+            )
+            raise Unsuitable(message) from error
+
+    @staticmethod
+    def _line(file: gzip.GzipFile, path: str) -> bytes:
+        line = file.readline(ARCHIVE_LINE_BYTES_MAX + 1)
+        if len(line) > ARCHIVE_LINE_BYTES_MAX:
+            raise Unsuitable(
+                f"the archive is damaged: {path} has a line of over {ARCHIVE_LINE_BYTES_MAX:,}"
+                " bytes, and no backup writes one. Use another archive"
+            )
+        return line
+
+    def _check_rows(self, path: str, rows: int) -> None:
+        if (due := self.manifest.file(path).rows) != rows:
+            raise Unsuitable(
+                f"the archive is damaged: {path} has {rows:,} rows, and its manifest says {due:,}."
+                " Use another archive"
+            )
 
     def _path(self, path: str) -> Path:
         if _PATH.fullmatch(path) is None:

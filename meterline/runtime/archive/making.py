@@ -2,8 +2,10 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
+from aggregator.catch_up import check_nothing_lost
 from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
 from meterline.backends.control_store.migrate import check_migrated
 from meterline.runtime.archive.files import Tell
@@ -15,15 +17,16 @@ from meterline.runtime.wiring import adapters
 from meterline.runtime.wiring.adapters import CLOCK, Opened
 
 
-def source_of(opened: Opened) -> Source:
+def source_of(settings: Settings, opened: Opened) -> Source:
     """The stores of a process that has them open."""
-    usage = ClickHouseArchive(opened.connection)
-    return Source(opened.log, opened.database, usage, CLOCK)
+    usage, losses = ClickHouseArchive(opened.connection), settings.losses_accepted
+    check = partial(check_nothing_lost, opened.log, opened.usage, losses_accepted=losses)
+    return Source(opened.log, opened.database, usage, check, CLOCK)
 
 
-async def make_backup(folder: Path, opened: Opened, tell: Tell) -> None:
+async def make_backup(folder: Path, settings: Settings, opened: Opened, tell: Tell) -> None:
     """Write a backup of open stores."""
-    manifest = await write_archive(folder, source_of(opened), tell)
+    manifest = await write_archive(folder, source_of(settings, opened), tell)
     size = sum(one.bytes for one in manifest.files)
     tell(f"{len(manifest.files)} files, {size:,} bytes, as of {manifest.made_at}")
 
@@ -45,4 +48,4 @@ async def backup(folder: Path, settings: Settings, stop: asyncio.Event, tell: Te
         opened = await patience.wait(
             "stores", lambda: adapters.open_all(settings, database, usage, log)
         )
-        await make_backup(folder, opened, tell)
+        await make_backup(folder, settings, opened, tell)

@@ -102,18 +102,21 @@ def check_fits(manifest: Manifest, partitions: int, migration: int) -> None:
         )
 
 
-def first_of(partition: int, begin: int, counted: int) -> int:
+def first_of(begin: int, counted: int) -> int:
     """Where the archive of a partition begins: with the last record that was sealed, by which the
-    log is known again, as far as the log has it. Raises `Unsuitable` where records that are not
-    counted are gone.
+    log is known again, as far as the log has it. Where the log begins later, what it has no more
+    are empty packs: they are put back.
     """
-    if begin > counted:
-        raise Unsuitable(
-            f"partition {partition}: the log begins at offset {begin}, but records from {counted}"
-            " on are not counted in this backup: they expired while it was made. Begin it anew,"
-            " and set log_retention_days well above the time that a backup takes"
-        )
-    return max(begin, counted - 1, 0)
+    return counted if begin > counted else max(begin, counted - 1, 0)
+
+
+def expired(partition: int, begin: int, counted: int) -> Unsuitable:
+    """Records that are in neither the log nor what was counted."""
+    return Unsuitable(
+        f"partition {partition}: the log begins at offset {begin}, but records from {counted}"
+        " on are not counted in this backup: they expired before, or while it was made. Begin it"
+        " anew, and set log_retention_days well above the time that a backup takes"
+    )
 
 
 def without_gaps(records: Iterable[Record], first: int, end: int) -> Iterator[Record]:
@@ -127,12 +130,12 @@ def without_gaps(records: Iterable[Record], first: int, end: int) -> Iterator[Re
     for record in records:
         model = before or record
         for offset in range(expected, record.offset):
-            yield _empty(model, offset)
+            yield _like(model, offset)
         yield record
         expected, before = record.offset + 1, record
     if before is not None:
         for offset in range(expected, end):
-            yield _empty(before, offset)
+            yield _like(before, offset)
 
 
 def portions(records: Iterable[Record], records_max: int, bytes_max: int) -> Iterator[list[Record]]:
@@ -149,6 +152,10 @@ def portions(records: Iterable[Record], records_max: int, bytes_max: int) -> Ite
         yield some
 
 
-def _empty(like: Record, offset: int) -> Record:
-    pack = encode_pack([])
-    return Record(like.partition, offset, like.append_ms, RecordKind.PACK, pack, like.log_id)
+def empty_record(partition: int, offset: int, append_ms: int, log_id: str) -> Record:
+    """A pack without events."""
+    return Record(partition, offset, append_ms, RecordKind.PACK, encode_pack([]), log_id)
+
+
+def _like(other: Record, offset: int) -> Record:
+    return empty_record(other.partition, offset, other.append_ms, other.log_id)

@@ -1,32 +1,31 @@
 """An archive is put into stores that are empty, of whatever set-up the settings name."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+from ulid import ULID
 
 from aggregator.catch_up import check_same_log
-from meterline.audit import AuditSpan, Finding
+from meterline.audit import AuditSpan, AuditStep, Finding
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
-from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.migrate import migrate, migrate_to, newest, number_of
+from meterline.backends.control_store.migrate import newest, number_of
 from meterline.backends.control_store.tables import whole
-from meterline.backends.control_store.tables.columns import metadata
 from meterline.backends.kafka.log import KafkaLog
 from meterline.event import Record, RecordKind
-from meterline.limits import ARCHIVE_PIECE_BYTES, ARCHIVE_RECORDS
+from meterline.limits import ARCHIVE_FINDINGS_MAX, ARCHIVE_PIECE_BYTES, ARCHIVE_RECORDS
 from meterline.ports import Unsuitable
+from meterline.runtime.archive.control import Become, SealedInArchive, put_control, tables_of
 from meterline.runtime.archive.files import Archive, Tell
 from meterline.runtime.archive.manifest import (
-    CONTROL,
     LOG,
     USAGE,
     Manifest,
@@ -34,7 +33,7 @@ from meterline.runtime.archive.manifest import (
     portions,
     without_gaps,
 )
-from meterline.runtime.archive.writing import ArchivedRecord, TableHead
+from meterline.runtime.archive.uncounted import ArchivedRecord
 from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring import adapters
@@ -43,24 +42,44 @@ from meterline.runtime.wiring.adapters import Opened, OpenLog
 ANEW: Final = (
     "Empty all three stores (log, usage store, control store), or name new ones, then restore again"
 )
-_PAUSED: Final = "restored from a backup: resume it once senders have sent again"
-_head: Final = msgspec.json.Decoder(TableHead)
-_rows: Final = msgspec.json.Decoder(list[Any])
 _record: Final = msgspec.json.Decoder(ArchivedRecord)
+
+
+class Audited:
+    """What an audit of everything found: a count of differences, and the first of them."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.differences = 0
+        self.slices = 0
+        self.unchecked: Counter[str] = Counter()
+
+    def add(self, step: AuditStep) -> None:
+        """Take in a step."""
+        self.findings += step.findings[: ARCHIVE_FINDINGS_MAX - len(self.findings)]
+        self.differences += len(step.findings) + step.omitted
+        self.slices += step.slices
+        self.unchecked.update(
+            {
+                "slices whose events or minutes are not kept": step.not_kept,
+                "slices that a meter is still filled from": step.unfilled,
+                "events of erased subjects": step.erased,
+                "blocks whose minutes are not kept": step.blocks_not_kept,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
     """What came of a restore: the id and number of the log now, the reports that were paused, and
-    what the audit found.
+    what the audit found; None: it was left out.
     """
 
     manifest: Manifest
     log_id: str
     log_number: int
     paused: int
-    slices: int
-    findings: Sequence[Finding]
+    audited: Audited | None
 
 
 async def restore(
@@ -76,7 +95,7 @@ async def restore(
     manifest = archive.manifest
     check_fits(manifest, settings.partitions, newest())
     await asyncio.to_thread(archive.check, tell)
-    await secret_box(settings, _SealedInArchive(archive))
+    await secret_box(settings, SealedInArchive(archive))
     async with AsyncExitStack() as stack:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         database = adapters.open_control_database(settings, stack)
@@ -85,18 +104,20 @@ async def restore(
         usage = ClickHouseArchive(store.connection)
         await _check_empty(log, database, usage, manifest)
         # first: a store with an id and no control store that knows it is not started
-        await ClickHouseHoldings(store.connection).adopt(manifest.usage_id)
+        usage_id = str(ULID())
+        await ClickHouseHoldings(store.connection).adopt(usage_id)
         await _put_usage(archive, usage, tell)
         await _put_log(archive, log, tell)
-        paused = await _put_control(archive, database, log, pause=pause)
-        tell(f"control store: {len(_tables(manifest))} tables")
+        firsts = json.dumps(list(log.firsts)) if isinstance(log, KafkaLog) else None
+        paused = await put_control(archive, database, Become(log.id, firsts, usage_id), pause=pause)
+        tell(f"control store: {len(tables_of(manifest))} tables")
         accepted = settings.model_copy(update={"log_accepted": log.id})
         opened = await adapters.open_all(accepted, database, store, log)
         for partition, stretch in enumerate(manifest.log.partitions):
             seal = await opened.stores.progress.last_seal(log.number, partition)
             await check_same_log(log, partition, seal, stretch.counted)
-        slices, findings = await _audit(settings, opened) if audited else (0, [])
-        return Restored(manifest, log.id, log.number, paused, slices, findings)
+        found = await _audit(settings, opened) if audited else None
+        return Restored(manifest, log.id, log.number, paused, found)
 
 
 async def _check_empty(
@@ -162,70 +183,13 @@ def _records(lines: Iterable[bytes], partition: int, log_id: str) -> Iterator[Re
         yield Record(partition, it.offset, it.append_ms, kind, it.value, log_id)
 
 
-async def _put_control(archive: Archive, database: Database, log: OpenLog, *, pause: bool) -> int:
-    manifest = archive.manifest
-    if await number_of(database) == 0:
-        await migrate_to(database, manifest.migration)
-    await database.write(partial(_load, archive))
-    await migrate(database)
-    firsts = None
-    if isinstance(log, KafkaLog):
-        firsts = msgspec.json.encode(list(log.firsts)).decode()
-
-    async def goes_on(connection: Connection) -> int:
-        await whole.become(connection, manifest.log.number, log.id, firsts)
-        return await whole.pause_reports(connection, _PAUSED) if pause else 0
-
-    return await database.write(goes_on)
-
-
-async def _load(archive: Archive, connection: Connection) -> None:
-    await whole.clear(connection)
-    for table in _tables(archive.manifest):
-        lines = archive.lines(f"{CONTROL}/{table}.ndjson.gz")
-        head = _head.decode(next(lines))
-        await whole.put(connection, table, head.columns, _decoded(lines, head.columns))
-
-
-def _decoded(lines: Iterable[bytes], columns: whole.Columns) -> Iterator[Sequence[Any]]:
-    packed = [at for at, (_, kind) in enumerate(columns) if kind == "bytes"]
-    for line in lines:
-        row = _rows.decode(line)
-        for at in packed:
-            if row[at] is not None:
-                row[at] = msgspec.convert(row[at], bytes)
-        yield row
-
-
-def _tables(manifest: Manifest) -> list[str]:
-    """Tables of the control store, those that others refer to first."""
-    order = {table.name: at for at, table in enumerate(metadata.sorted_tables)}
-    head, tail = f"{CONTROL}/", ".ndjson.gz"
-    found = [it.path for it in manifest.files if it.path.startswith(head)]
-    names = [path.removeprefix(head).removesuffix(tail) for path in found]
-    return sorted(names, key=lambda name: order.get(name, len(order)))
-
-
-async def _audit(settings: Settings, opened: Opened) -> tuple[int, list[Finding]]:
+async def _audit(settings: Settings, opened: Opened) -> Audited:
     """The whole audit, as `meterline audit` asks a server for it."""
     auditor = adapters.ledger(settings, opened).auditor
-    slices, findings, cursor = 0, list[Finding](), None
+    found, cursor = Audited(), None
     while True:
         step = await auditor.step(AuditSpan(), cursor)
-        slices, findings, cursor = slices + step.slices, findings + step.findings, step.next
+        found.add(step)
+        cursor = step.next
         if cursor is None:
-            return slices, findings
-
-
-class _SealedInArchive:
-    """The secrets in an archive: the key must open them before anything is written."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-
-    async def sealed_secrets(self, limit: int) -> list[bytes]:
-        """Of any reports, as they are sealed."""
-        lines = self._archive.lines(f"{CONTROL}/reports.ndjson.gz")
-        columns = _head.decode(next(lines)).columns
-        at = [name for name, _ in columns].index("signing_secret_sealed")
-        return [bytes(row[at]) for row in islice(_decoded(lines, columns), limit)]
+            return found

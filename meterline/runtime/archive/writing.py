@@ -3,47 +3,39 @@
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import newest, number_of
 from meterline.backends.control_store.tables import whole
-from meterline.event import Log, Record
-from meterline.limits import ARCHIVE_MS_MAX, ARCHIVE_RECORDS, ARCHIVE_TRIES
+from meterline.event import Log
+from meterline.limits import (
+    ARCHIVE_ERASING_MS,
+    ARCHIVE_LOOK_S,
+    ARCHIVE_MS_MAX,
+    ARCHIVE_TRIES,
+)
 from meterline.ports import Clock, Unavailable, Unsuitable
 from meterline.runtime.archive.files import Lines, NewArchive, Tell
 from meterline.runtime.archive.manifest import (
     CONTROL,
     FORMAT,
-    LOG,
     USAGE,
-    ArchivedLog,
     Manifest,
-    Stretch,
-    first_of,
 )
+from meterline.runtime.archive.uncounted import NothingLost, write_log
 from meterline.window import rfc3339
 
 _encoder: Final = msgspec.json.Encoder()
-
-
-class ArchivedRecord(msgspec.Struct, frozen=True):
-    """A record of the log, a line of an archive."""
-
-    offset: int
-    append_ms: int
-    kind: str
-    value: bytes
 
 
 class TableHead(msgspec.Struct, frozen=True):
@@ -53,13 +45,36 @@ class TableHead(msgspec.Struct, frozen=True):
     columns: Sequence[tuple[str, str]]
 
 
+class UsageRows(Protocol):
+    """The rows of a usage store, see `ClickHouseArchive`."""
+
+    async def tables(self) -> dict[str, list[str]]:
+        """The columns of each table; blocks come first."""
+        ...
+
+    def rows(
+        self,
+        table: str,
+        columns: Sequence[str],
+        log: int,
+        ends: Mapping[int, int],
+        revision: int,
+        blocks: Sequence[int],
+        take: Callable[[bytes], None],
+        /,
+    ) -> AsyncGenerator[None, None]:
+        """Give the rows of a table to `take`, as far as a moment speaks of them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """What an archive is made of: stores that are open, and known to belong together."""
 
     log: Log
     database: Database
-    usage: ClickHouseArchive
+    usage: UsageRows
+    nothing_lost: NothingLost
     clock: Clock
 
 
@@ -84,21 +99,27 @@ async def write_archive(folder: Path, source: Source, tell: Tell) -> Manifest:
 
 
 async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
-    began_ms = source.clock.now_ms()
     migration = await number_of(source.database)
     if migration != newest():
         raise Unsuitable(
             f"the control store is at migration {migration}, this build knows {newest()}: make the"
             " backup with the build that runs"
         )
+    await _until_erased(source, tell)
+    began_ms = source.clock.now_ms()
     moment = await source.database.read(partial(_control, archive, source.log.number))
     tell(f"control store: {sum(one.rows for one in archive.files):,} rows")
     if moment.erasures.under_way:
-        raise Unavailable("a subject is being erased, for up to ten minutes: try again then")
+        raise _Overtaken("a subject is being erased")
     if moment.usage_id is None:
         raise Unsuitable("nothing was ever started here: run `meterline up` or `migrate` first")
     columns = await _usage(archive, source, moment, tell)
-    log = await _log(archive, source.log, moment, tell)
+    # recorded before it begins: what was not begun by now was there when it was read
+    if await source.database.read(whole.minutes_begun) != moment.minutes:
+        raise _Overtaken("usage by minute was dropped meanwhile")
+    log = await write_log(archive, source.log, moment.sealed, source.nothing_lost, began_ms)
+    waiting = sum(one.end - one.first for one in log.partitions)
+    tell(f"log: {waiting:,} records that are not counted yet")
     if await source.database.read(whole.erasing) != moment.erasures:
         raise _Overtaken("a subject was erased meanwhile")
     if source.clock.now_ms() - began_ms > ARCHIVE_MS_MAX:
@@ -118,6 +139,21 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
     )
     await asyncio.to_thread(archive.finish, manifest)
     return manifest
+
+
+async def _until_erased(source: Source, tell: Tell) -> None:
+    """Wait until no subject is being erased: rows of it would be half there."""
+    until_ms, waited = source.clock.now_ms() + ARCHIVE_ERASING_MS, False
+    while (await source.database.read(whole.erasing)).under_way:
+        if source.clock.now_ms() >= until_ms:
+            raise Unavailable(
+                f"subjects were being erased for {ARCHIVE_ERASING_MS // 60_000} minutes: try again"
+                " when no erasure is under way"
+            )
+        if not waited:
+            tell("a subject is being erased: the backup begins after it")
+        waited = True
+        await asyncio.sleep(ARCHIVE_LOOK_S)
 
 
 async def _control(archive: NewArchive, log: int, connection: Connection) -> whole.Moment:
@@ -164,36 +200,3 @@ async def _usage(
             if not kept.issuperset(moment.blocks):
                 raise _Overtaken("sums by hour and day were merged and dropped meanwhile")
     return tables
-
-
-async def _log(archive: NewArchive, log: Log, moment: whole.Moment, tell: Tell) -> ArchivedLog:
-    """Of each partition what is not sealed yet, up to its end as it is now."""
-    found = []
-    for partition in range(log.partitions):
-        counted = moment.sealed.get(partition, 0)
-        end = await log.end(partition)
-        first = first_of(partition, await log.begin(partition), counted)
-        with archive.file(f"{LOG}/{partition}.ndjson.gz") as lines:
-            found.append(await _partition(log, partition, Stretch(first, end, counted), lines))
-    tell(f"log: {sum(one.end - one.first for one in found):,} records that are not counted yet")
-    return ArchivedLog(log.id, log.number, found)
-
-
-async def _partition(log: Log, partition: int, stretch: Stretch, lines: Lines) -> Stretch:
-    first = offset = stretch.first
-    while offset < stretch.end:
-        records = await log.read(partition, offset, ARCHIVE_RECORDS)
-        if not records:
-            break
-        if offset == stretch.first < stretch.counted and records[0].offset >= stretch.counted:
-            first = stretch.counted  # the log knows the last one that was counted no more
-        offset = records[-1].offset + 1
-        some = [one for one in records if one.offset < stretch.end]
-        await asyncio.to_thread(_put, lines.write, some)
-    return Stretch(first, stretch.end, stretch.counted)
-
-
-def _put(write: Callable[[bytes], None], records: Sequence[Record]) -> None:
-    for it in records:
-        line = ArchivedRecord(it.offset, it.append_ms, it.kind.value, it.value)
-        write(_encoder.encode(line) + b"\n")

@@ -13,12 +13,11 @@ from meterline.ports import Unavailable, Unsuitable
 from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
-    from meterline.runtime.archive.restoring import Restored
+    from meterline.runtime.archive.restoring import Audited, Restored
 
 EXIT_DIFFERS: Final = 1
 EXIT_SETTINGS: Final = 2
 EXIT_FAILED: Final = 3
-_FINDINGS_SHOWN: Final = 20
 _WRITE: Final = """
 The folder must be empty, or not there. Everything goes on meanwhile. It then has the control store,
 the usage that was sealed, the events that are not counted yet, and a manifest of digests. It holds
@@ -26,9 +25,10 @@ payloads of events, and secrets of reports that are encrypted. It does not hold 
 (`secret_key`, or the file secret.key): keep that elsewhere. Exit codes: 0 written, 2 wrong
 settings, 3 failed."""
 _READ: Final = """
-The stores that the settings name must be empty. Every digest is checked before anything is written.
-In the end everything is audited. If it is broken off, empty the stores and begin again. Exit codes:
-0 clean, 1 the audit found differences, 2 wrong settings, 3 failed."""
+The stores that the settings name must be empty. Restore only archives that you trust, and as the
+user of the service. Every digest is checked before anything is written. In the end everything is
+audited. If it is broken off, empty the stores and begin again. Exit codes: 0 clean, 1 the audit
+found differences, 2 wrong settings, 3 failed."""
 
 
 def _tell(line: str) -> None:
@@ -105,30 +105,48 @@ def _reading(name: str, help_text: str) -> click.Command:
                 folder, settings, _tell, pause=pause_reports, audited=audit
             ),
         )
-        _report(done, audited=audit)
+        report_restored(done)
 
     return click.command(name, help=f"{help_text}\n{_READ}", short_help=help_text)(command)
 
 
-def _report(done: "Restored", *, audited: bool) -> None:
+def report_restored(done: "Restored") -> None:
     """What came of it, and what to do next."""
-    for one in done.findings[:_FINDINGS_SHOWN]:
-        click.echo(
-            f"{one.table} {one.place}: {one.name}: expected {one.expected}; found {one.found}"
-        )
-    if done.findings:
-        message = "differences. Restore an older archive, or run `meterline audit --repair`."
-        click.echo(f"{len(done.findings):,} {message}", err=True)
-        sys.exit(EXIT_DIFFERS)
-    if audited:
-        click.echo(f"Clean: no differences in {done.slices:,} slices.", err=True)
+    if done.audited is None:
+        click.echo("Nothing was audited. Run `meterline audit` once it is started.", err=True)
+    else:
+        _report_audit(done.audited)
     lines = ["Restored. Next: start the processes."]
     if done.log_number > 1:
         lines.append(f"Set log_accepted to {done.log_id} first: this is not the first log.")
-    lines.append(f"Send again what was sent after {done.manifest.made_at}: nothing counts twice.")
+    made_at = done.manifest.made_at
+    lines.append(f"Send again what was sent after {made_at}: nothing counts twice.")
     if done.paused:
         lines.append(f"Then resume the {done.paused} reports that were paused.")
+    lines.append(
+        f"Keys that were revoked after {made_at} are valid again, and secrets are as they were"
+        " then. Revoke and rotate them again. Pause or delete again the reports that were paused or"
+        " deleted since, and erase again the subjects that were erased."
+    )
     click.echo("\n".join(lines), err=True)
+
+
+def _report_audit(audited: "Audited") -> None:
+    """The first differences, how many there are, and what could not be compared."""
+    for one in audited.findings:
+        click.echo(
+            f"{one.table} {one.place}: {one.name}: expected {one.expected}; found {one.found}"
+        )
+    for what, count in audited.unchecked.items():
+        if count:
+            click.echo(f"Not compared: {count:,} {what}.", err=True)
+    if audited.differences:
+        more = audited.differences - len(audited.findings)
+        rest = f", {more:,} of them are not listed" if more else ""
+        message = "Restore an older archive, or run `meterline audit --repair`."
+        click.echo(f"{audited.differences:,} differences{rest}. {message}", err=True)
+        sys.exit(EXIT_DIFFERS)
+    click.echo(f"Clean: no differences in {audited.slices:,} slices.", err=True)
 
 
 COMMANDS: Final = (

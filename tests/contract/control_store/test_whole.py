@@ -13,11 +13,20 @@ from sqlalchemy.types import TypeEngine
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
-from meterline.backends.control_store.migrate import migrate, migrate_to, newest, number_of
+from meterline.backends.control_store.migrate import migrate, migrate_within, newest, number_of
 from meterline.backends.control_store.tables import whole
 from meterline.backends.control_store.tables.access import changes
+from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.columns import metadata
-from meterline.backends.control_store.tables.meters import logs, seal_sums, seals
+from meterline.backends.control_store.tables.meters import (
+    logs,
+    meters,
+    seal_sums,
+    seals,
+    usage_store,
+)
+from meterline.backends.control_store.tables.reports import reports
+from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.limits import ARCHIVE_ROWS
 from tests.contract.conftest import DATABASES, fresh_database
 
@@ -83,12 +92,14 @@ async def read(database: Database) -> Pages:
     return found
 
 
-async def put(database: Database, pages: Pages) -> None:
+async def put(database: Database, pages: Pages, migration: int) -> None:
     async def act(connection: Connection) -> None:
+        await migrate_within(connection, migration)
         await whole.clear(connection)
         for table in metadata.sorted_tables:
             columns, rows = pages[table.name]
             await whole.put(connection, table.name, columns, rows)
+        await migrate_within(connection)
 
     await database.write(act)
 
@@ -103,8 +114,7 @@ async def test_every_row_of_every_table_comes_back(pair: tuple[Database, Databas
     assert sizes["changes"] == MANY + 1
     assert len({tuple(one) for one in pages["changes"][1]}) == MANY + 1
 
-    await migrate_to(target, newest())
-    await put(target, pages)
+    await put(target, pages, newest())
     assert await number_of(target) == newest()
     again = await read(target)
     assert {n: (c, sorted(r, key=repr)) for n, (c, r) in again.items()} == {
@@ -122,9 +132,7 @@ async def test_rows_of_an_older_build_are_brought_on(pair: tuple[Database, Datab
         [one for at, one in enumerate(columns) if at != old],
         [[it for at, it in enumerate(one) if at != old] for one in rows],
     )
-    await migrate_to(target, 27)
-    await put(target, pages)
-    await migrate(target)
+    await put(target, pages, 27)
     assert await number_of(target) == newest()
     found = await read(target)
     assert found["logs"][1] == [(1, value(logs.c.id.type), 1, None)]
@@ -158,18 +166,87 @@ async def test_a_moment_says_how_far_the_log_is_sealed(control_database: Databas
     assert moment.erasures == whole.Erasing(1, 0)
 
 
+async def test_minutes_whose_drop_has_begun_are_of_the_moment(control_database: Database) -> None:
+    async def notice(connection: Connection) -> None:
+        await whole.clear(connection)
+        rows = [row(retention_notices, period=name) for name in ("202601", "202602")]
+        rows[1]["begun_at_ms"] = None
+        await connection.execute(retention_notices.insert(), rows)
+
+    await control_database.write(notice)
+    moment = await control_database.read(lambda it: whole.moment(it, 2))
+    assert moment.minutes == {(value(retention_notices.c.table_name.type), "202601")}
+
+
+async def test_only_blocks_that_are_read_are_of_the_moment(control_database: Database) -> None:
+    states = dict(enumerate(["making", "readable", "replaced", "gone"], start=1))
+
+    async def act(connection: Connection) -> None:
+        await fill(connection)
+        await connection.execute(blocks.delete())
+        rows = [row(blocks, number=number, state=state) for number, state in states.items()]
+        await connection.execute(blocks.insert(), rows)
+
+    async def found(connection: Connection) -> dict[int, str]:
+        rows = await connection.execute(select(blocks.c.number, blocks.c.state))
+        return {int(number): str(state) for number, state in rows}
+
+    await control_database.write(act)
+    assert (await control_database.read(lambda it: whole.moment(it, 1))).blocks == [2]
+    assert await control_database.read(whole.kept_blocks) == [2, 3]
+    await control_database.write(lambda it: whole.become(it, 1, "log", None, "usage"))
+    assert await control_database.read(found) == states | {3: "gone"}, "its rows are not there"
+
+
+async def test_all_reports_are_paused(control_database: Database) -> None:
+    given = {
+        "a": ("active", "", None),
+        "b": ("parked", "the endpoint answered 410", None),
+        "c": ("paused", "by hand", None),
+        "d": ("active", "", 5),
+    }
+
+    async def act(connection: Connection) -> None:
+        await whole.clear(connection)
+        await connection.execute(meters.insert(), [row(meters)])
+        rows = [
+            row(reports, id=id_, slug=id_, state=state, state_reason=reason, deleted_at_ms=deleted)
+            for id_, (state, reason, deleted) in given.items()
+        ]
+        await connection.execute(reports.insert(), rows)
+
+    async def found(connection: Connection) -> dict[str, tuple[str, str]]:
+        asked = select(reports.c.id, reports.c.state, reports.c.state_reason)
+        return {id_: (state, reason) for id_, state, reason in await connection.execute(asked)}
+
+    await control_database.write(act)
+    assert await control_database.write(lambda it: whole.pause_reports(it, "restored")) == 2
+    assert await control_database.read(found) == {
+        "a": ("paused", "restored"),
+        "b": ("paused", "restored. Before: the endpoint answered 410"),
+        "c": ("paused", "by hand"),
+        "d": ("active", ""),
+    }
+
+
 async def test_a_restored_log_goes_on_under_its_number(control_database: Database) -> None:
     await control_database.write(fill)
 
     async def goes_on(connection: Connection) -> None:
-        await whole.become(connection, 1, "another", msgspec.json.encode([4, 0]).decode())
+        firsts = msgspec.json.encode([4, 0]).decode()
+        await whole.become(connection, 1, "another", firsts, "a usage store")
 
     await control_database.write(goes_on)
     found: dict[str, list[Any]] = defaultdict(list)
 
     async def ask(connection: Connection) -> None:
         found["rows"] = [tuple(it) for it in await connection.execute(select(logs))]
+        found["usage"] = list((await connection.execute(select(usage_store.c.id))).scalars())
         found["count"] = [(await connection.execute(select(func.count(logs.c.id)))).scalar_one()]
 
     await control_database.read(ask)
-    assert found == {"rows": [(1, "another", 1, "[4,0]")], "count": [1]}
+    assert found == {
+        "rows": [(1, "another", 1, "[4,0]")],
+        "usage": ["a usage store"],
+        "count": [1],
+    }

@@ -9,9 +9,11 @@ from sqlalchemy import (
     Boolean,
     LargeBinary,
     Table,
+    case,
     column,
     func,
     insert,
+    inspect,
     literal,
     select,
     text,
@@ -65,8 +67,9 @@ class Moment(NamedTuple):
     sealed: Mapping[int, int]
     revision: int
     usage_id: str | None
-    blocks: Sequence[int]  # that the usage store has, as far as they were counted
+    blocks: Sequence[int]  # that are read: the rows of others are in larger ones, or not whole
     erasures: "Erasing"
+    minutes: frozenset[tuple[str, str]] = frozenset()  # periods whose drop began, by table and name
 
 
 class Erasing(NamedTuple):
@@ -122,16 +125,29 @@ async def moment(connection: Connection, log: int) -> Moment:
         sealed,
         int(revision),
         usage_id,
-        await kept_blocks(connection),
+        await blocks_in(connection, "readable"),
         await erasing(connection),
+        await minutes_begun(connection),
     )
+
+
+async def blocks_in(connection: Connection, *states: str) -> list[int]:
+    """The blocks that are in one of these states."""
+    of = blocks.blocks
+    rows = select(of.c.number).where(of.c.state.in_(states))
+    return [int(one) for one in (await connection.execute(rows.order_by(of.c.number))).scalars()]
 
 
 async def kept_blocks(connection: Connection) -> list[int]:
     """The blocks whose rows are counted, and not dropped."""
-    of = blocks.blocks
-    rows = select(of.c.number).where(of.c.state.in_(("readable", "replaced")))
-    return [int(one) for one in (await connection.execute(rows.order_by(of.c.number))).scalars()]
+    return await blocks_in(connection, "readable", "replaced")
+
+
+async def minutes_begun(connection: Connection) -> frozenset[tuple[str, str]]:
+    """The periods of usage by minute whose drop has begun. Each is recorded before it begins."""
+    of = retention.retention_notices
+    rows = select(of.c.table_name, of.c.period).where(of.c.begun_at_ms.is_not(None))
+    return frozenset((str(one), str(name)) for one, name in await connection.execute(rows))
 
 
 async def erasing(connection: Connection) -> Erasing:
@@ -151,9 +167,11 @@ async def is_used(connection: Connection) -> bool:
 
 
 async def clear(connection: Connection) -> None:
-    """Remove what migrations have put in."""
+    """Remove what migrations have put in. The store may be at an older one: it lacks tables."""
+    there = set(await connection.run_sync(lambda it: inspect(it).get_table_names()))
     for one in reversed(metadata.sorted_tables):
-        await connection.execute(one.delete())
+        if one.name in there:
+            await connection.execute(one.delete())
 
 
 async def put(
@@ -167,19 +185,31 @@ async def put(
         await connection.execute(insert(into), [dict(zip(names, row, strict=True)) for row in some])
 
 
-async def become(connection: Connection, number: int, log_id: str, firsts: str | None) -> None:
-    """A log goes on as another one: with its number, and offsets that begin at `firsts`."""
-    of = meters.logs
-    changed = update(of).where(of.c.number == number).values(id=log_id, firsts=firsts)
-    await connection.execute(changed)
+async def become(
+    connection: Connection, number: int, log_id: str, firsts: str | None, usage_id: str
+) -> None:
+    """A log goes on as another one: with its number, and offsets that begin at `firsts`. So does
+    the usage store, which has no rows of blocks that were replaced.
+    """
+    of, all_ = meters.logs, blocks.blocks
+    for change in (
+        update(of).where(of.c.number == number).values(id=log_id, firsts=firsts),
+        update(meters.usage_store).values(id=usage_id),
+        update(all_).where(all_.c.state == "replaced").values(state="gone"),
+    ):
+        await connection.execute(change)
 
 
 async def pause_reports(connection: Connection, reason: str) -> int:
-    """Pause every active report: how many there were."""
+    """Pause every report that is not paused: how many there were. What was said of its state
+    before is said behind the reason.
+    """
     of = reports.reports
-    live = of.c.deleted_at_ms.is_(None), of.c.state == "active"
-    values = {"state": "paused", "state_reason": reason}
-    return int((await connection.execute(update(of).where(*live).values(**values))).rowcount)
+    live = of.c.deleted_at_ms.is_(None), of.c.state != "paused"
+    before = of.c.state_reason
+    why = case((before == "", reason), else_=literal(f"{reason}. Before: ") + before)
+    values = {"state": "paused", "state_reason": why}
+    return int((await connection.execute(update(of).where(*live).values(values))).rowcount)
 
 
 def _rows_at_once(table: str) -> int:

@@ -1,14 +1,21 @@
 """The files of an archive: what was written is read, and whatever was changed is found."""
 
+import gzip
+import hashlib
 import stat
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from meterline.limits import ARCHIVE_PIECE_BYTES
+from meterline.limits import (
+    ARCHIVE_LINE_BYTES_MAX,
+    ARCHIVE_MANIFEST_BYTES_MAX,
+    ARCHIVE_PIECE_BYTES,
+)
 from meterline.ports import Unsuitable
 from meterline.runtime.archive.files import Archive, NewArchive
+from meterline.runtime.archive.manifest import ArchivedFile
 from tests.unit.runtime.archive.test_manifest import MANIFEST
 
 PATH = "usage/events.tsv.gz"
@@ -52,6 +59,59 @@ def test_pieces_end_with_their_lines(tmp_path: Path) -> None:
             lines.write(line)
     made.finish(msgspec.structs.replace(MANIFEST, files=made.files))
     assert list(checked(made.folder).pieces(PATH)) == [line * 2, line]
+
+
+def with_file(folder: Path, packed: bytes, rows: int) -> Archive:
+    """An archive whose digests are right, whatever is in its file."""
+    made = NewArchive(folder)
+    (folder / "usage").mkdir()
+    (folder / PATH).write_bytes(packed)
+    entry = ArchivedFile(PATH, len(packed), rows, hashlib.sha256(packed).hexdigest())
+    made.finish(msgspec.structs.replace(MANIFEST, files=[entry]))
+    return checked(folder)
+
+
+def consume(archive: Archive, how: str) -> None:
+    for _ in archive.lines(PATH) if how == "lines" else archive.pieces(PATH):
+        pass
+
+
+@pytest.mark.parametrize("how", ["lines", "pieces"])
+def test_a_line_is_bounded(tmp_path: Path, how: str) -> None:
+    longest = b"x" * (ARCHIVE_LINE_BYTES_MAX - 1) + b"\n"
+    consume(with_file(tmp_path / "longest", gzip.compress(longest, 1), 1), how)
+    more = b"x" * (ARCHIVE_LINE_BYTES_MAX + ARCHIVE_PIECE_BYTES + 1) + b"\n"
+    damaged = with_file(tmp_path / "longer", gzip.compress(more, 1), 1)
+    with pytest.raises(Unsuitable, match=r"has a line of over 16,777,216 bytes"):
+        consume(damaged, how)
+
+
+@pytest.mark.parametrize("how", ["lines", "pieces"])
+def test_rows_are_as_many_as_the_manifest_says(tmp_path: Path, how: str) -> None:
+    archive = with_file(tmp_path / "archive", gzip.compress(b"one\ntwo\n"), 3)
+    with pytest.raises(Unsuitable, match=r"has 2 rows, and its manifest says 3"):
+        consume(archive, how)
+
+
+def test_a_head_is_no_row(tmp_path: Path) -> None:
+    archive = with_file(tmp_path / "archive", gzip.compress(b"head\none\n"), 1)
+    assert list(archive.lines(PATH, heads=1)) == [b"head\n", b"one\n"]
+
+
+@pytest.mark.parametrize("harm", ["cut", "no gzip", "changed"])
+def test_what_cannot_be_unpacked_is_damaged(tmp_path: Path, harm: str) -> None:
+    whole = gzip.compress(b"one\ntwo\n" * 50)
+    middle = bytes(byte ^ 0xFF for byte in whole[10:20])
+    packed = {"cut": whole[:-9], "no gzip": b"one\n", "changed": whole[:10] + middle + whole[20:]}
+    archive = with_file(tmp_path / "archive", packed[harm], 100)
+    with pytest.raises(Unsuitable, match=r"events\.tsv\.gz cannot be unpacked"):
+        consume(archive, "pieces")
+
+
+def test_a_manifest_is_bounded(folder: Path) -> None:
+    (folder / "manifest.json").write_bytes(b" " * (ARCHIVE_MANIFEST_BYTES_MAX + 1))
+    with pytest.raises(Unsuitable, match=r"manifest\.json is damaged: it has over 4,194,304"):
+        Archive(folder)
 
 
 def test_a_file_that_is_written_again_has_what_came_last(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ Nothing in here outlives a crash, and nothing needs to: the slice is read again 
 record.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from aggregator.slice.border import Border, opened
@@ -88,8 +88,7 @@ class OpenSlice:
 
     def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:
         """Keys of which only the seen store can know something."""
-        overlay = self._overlay
-        return [i.key for i in items if isinstance(i, Event) and i.key not in overlay]
+        return unknown_keys(items, self._overlay)
 
     def absorb(
         self,
@@ -291,6 +290,11 @@ class OpenSlice:
         for portion, late_portion in self._fold.counted(self._late_before):
             tallies, late = together(tallies, portion), together(late, late_portion)
             yield {**others, "tallies": tallies, "late_tallies": late}
+
+
+def unknown_keys(items: Sequence[Event | Unreadable], known: Container[bytes] = ()) -> list[bytes]:
+    """Keys of events of which a slice that has these knows nothing."""
+    return [item.key for item in items if isinstance(item, Event) and item.key not in known]
 
 
 def _by_revision(rows: Sequence[MemberRow | RejectedRow]) -> dict[int, list[Any]]:

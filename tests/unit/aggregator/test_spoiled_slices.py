@@ -1,5 +1,5 @@
-"""An open slice whose events were erased while a newer catalogue joined it: the flush that would take
-it on drops it instead, wherever that flush comes from.
+"""An open slice whose events were erased while a newer catalogue joined it: the flush that would
+take it on drops it instead, wherever that flush comes from.
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -450,6 +450,7 @@ HOUSEKEEPING_INTERVAL_S: Final = 0.1
 WORKER_BACKOFF_MIN_S: Final = 0.2
 WORKER_BACKOFF_MAX_S: Final = 10.0
 FAUST_BUFFER_RECORDS_MAX: Final = 32  # Faust's default of 4,096 packs would be gigabytes
+FAUST_HELD_RECORDS_MAX: Final = 8_192  # of a partition not counted yet, about 1 KB: then it waits
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
 FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are given to stop
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet

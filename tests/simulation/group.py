@@ -169,5 +169,6 @@ class SimulatedFaustWorker(FaustWorker):
         self._revoked = set()
         self._lag = LagWatch(aggregator.log)
         self._failed = None
+        self._stopping = False
         group.worker = self
         self.app = group  # type: ignore[assignment]

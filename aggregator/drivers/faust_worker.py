@@ -64,6 +64,7 @@ class FaustWorker:
         membership: Membership,
         standing: Standing | None = None,
         renewed: Callable[[Any], None] = lambda _: None,
+        held_max: int = FAUST_HELD_RECORDS_MAX,
     ) -> None:
         """`renewed` is called often with Faust's client of Kafka: it gives it its password."""
         self._standing = standing
@@ -82,6 +83,7 @@ class FaustWorker:
         self._lag = LagWatch(aggregator.log)
         self._failed: asyncio.Future[Any] | None = None
         self._stopping = False
+        self._held_max = held_max
         self._renewed = renewed
         self.app = _app(membership)
         raw = self.app.topic(
@@ -161,7 +163,7 @@ class FaustWorker:
         if self._stopping or number in self._revoked:
             return False
         waits = number in self._behind or number not in self._aggregator.partitions
-        return waits and len(self._held.get(number, ())) > FAUST_HELD_RECORDS_MAX
+        return waits and len(self._held.get(number, ())) > self._held_max
 
     async def _absorb(self, record: Record) -> None:
         """Take a record in. Of a partition that is not open yet, or was not a moment ago, it is

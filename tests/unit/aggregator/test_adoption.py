@@ -1,15 +1,16 @@
 """Meters that change while slices are open: nothing is dropped, nothing is claimed too early."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, cast
 
 from aggregator.completeness import Completeness
+from aggregator.slice import adoption
 from aggregator.step import Aggregator
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.meter import Aggregation
 from meterline.ports import Unavailable
 from meterline.usage import RawEvent
-from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered, taken_on
 
 
 async def test_open_slices_go_on_and_the_new_meter_has_all_of_them(
@@ -67,6 +68,28 @@ async def test_a_claim_by_the_newer_catalogue_waits_for_what_it_adds(
     await completeness.probe(range(PARTITIONS), 8_000)
     await completeness.claim()
     assert await complete(world.log.number, PARTITIONS, second.revision) == 8_000
+    await worker.close_all()
+
+
+async def test_many_meters_join_in_several_turns_and_each_has_all(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker, store = world.worker(meters), cast("Any", meters)
+    # two meters of forty events at once
+    worker._meters = adoption.Meters(store, worker.usage, 90)  # noqa: SLF001
+    await world.send(numbered(0, 40))
+    await world.run(worker)
+    added = [meters.add(Aggregation.COUNT, next(fresh_numbers)) for _ in range(5)]
+    versions = []
+    while await taken_on(worker):
+        versions.append(worker.catalogue.version)
+        await world.check(*[it for it in added if it.revision <= versions[-1]])
+    assert versions == [added[1].revision, added[3].revision, added[4].revision]
+    await world.run(worker, seal=True)
+    assert all(it.count_back_tries == 0 for it in worker.partitions.values())
+    await world.check(*added)
     await worker.close_all()
 
 

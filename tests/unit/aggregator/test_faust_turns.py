@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from aggregator.completeness import Completeness
-from aggregator.drivers import faust_worker
 from aggregator.drivers.faust_worker import FaustWorker, Membership
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping
@@ -48,8 +47,8 @@ class Stream:
 class Assigned(FaustWorker):
     """A worker of these partitions, that a test turns by hand."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
+    def __init__(self, *parts: Any, held_max: int) -> None:
+        super().__init__(*parts, held_max=held_max)
         self.numbers = set(range(PARTITIONS))
 
     def _assigned(self) -> set[int]:
@@ -86,7 +85,12 @@ class Parts:
         self.housekeeping = Housekeeping(self.aggregator, Completeness(self.aggregator, 0), AT_ONCE)
         membership = Membership("group", "127.0.0.1:9", "topic", str(folder / "faust"))
         self.worker = Assigned(
-            self.aggregator, self.housekeeping, world.clock, lambda it: it.record, membership
+            self.aggregator,
+            self.housekeeping,
+            world.clock,
+            lambda it: it.record,
+            membership,
+            held_max=1,
         )
 
     async def brought(self, number: int) -> list[Brought]:
@@ -117,9 +121,8 @@ async def ended(parts: Parts) -> None:
 
 @pytest.mark.parametrize("by", ["opened", "revoked", "stopped"])
 async def test_faust_waits_where_a_partition_that_is_not_open_holds_too_much(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch, by: str
+    parts: Parts, by: str
 ) -> None:
-    monkeypatch.setattr(faust_worker, "FAUST_HELD_RECORDS_MAX", 1)
     events = [*await parts.brought(0), *await parts.brought(1)]
     stream = Stream(events)
     await parts.opened(1)

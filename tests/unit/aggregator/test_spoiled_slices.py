@@ -5,12 +5,9 @@ take it on drops it instead, wherever that flush comes from.
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import pytest
-
-from aggregator import step
 from aggregator.step import Aggregator
 from meterline.event.erased import ERASED_START, is_erased
-from meterline.limits import SLICE_SPAN_MS
+from meterline.limits import SLICE_SPAN_MS, UNFLUSHED_BYTES_MAX
 from meterline.meter import Aggregation, Meter
 from meterline.usage import RawEvent
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
@@ -52,16 +49,15 @@ async def spoiled(world: World, meters: Meters, number: int) -> tuple[Aggregator
 
 
 async def test_a_flush_that_makes_room_drops_it_and_the_record_waits(
-    world: World, fresh_numbers: Iterator[int], monkeypatch: pytest.MonkeyPatch
+    world: World, fresh_numbers: Iterator[int]
 ) -> None:
     meters = Meters(0)
     first = meters.add(Aggregation.SUM, next(fresh_numbers))
     worker, second = await spoiled(world, meters, next(fresh_numbers))
     await world.send(numbered(40, 80))
     (record,) = await world.log.read(0, 1, 10)
-    with monkeypatch.context() as full:
-        full.setattr(step, "UNFLUSHED_BYTES_MAX", 0)
-        assert not await worker.feed(record, record.offset), "what lies before it is to be read"
+    worker.partitions[1].untaken_bytes = UNFLUSHED_BYTES_MAX
+    assert not await worker.feed(record, record.offset), "what lies before it is to be read"
     assert worker.partitions[0].slice is None
     assert worker.partitions[0].next_offset == 0
     await world.run(worker, seal=True)

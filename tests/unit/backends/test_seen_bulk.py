@@ -14,7 +14,6 @@ from typing import Never
 
 import pytest
 
-from meterline.backends import rocksdb
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.event import position
 from meterline.ports import SeenDamaged, Unavailable
@@ -166,41 +165,38 @@ async def test_files_beside_a_store_that_are_lost_are_no_damage_of_it(tmp_path: 
     store.close()
 
 
-async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> Never:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+class Full(RocksSeenStore):
+    """A store that cannot tell how far it is."""
 
-    for name in ("_number", "_holds"):
-        with monkeypatch.context() as now:
-            now.setattr(RocksSeenStore, name, full)
-            with pytest.raises(Unavailable, match="No space left"):
-                RocksSeenStore(tmp_path, HORIZON_MS)
-    store = RocksSeenStore(tmp_path, HORIZON_MS)  # nobody holds it
-    with monkeypatch.context() as now:
-        now.setattr(rocksdb, "mkdtemp", full)
-        with pytest.raises(Unavailable, match="No space left"):
-            store.bulk()
-    bulk = store.bulk()
-    with monkeypatch.context() as now:
-        now.setattr(rocksdb, "_synced", full)
-        with pytest.raises(Unavailable, match="No space left"):
-            await bulk.add(packed(rows_of(KEYS, 7)))
-    bulk.give_up()
+    def _number(self, name: bytes) -> Never:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+
+class Damaged(RocksSeenStore):
+    """A store whose own place is damaged."""
+
+    def _number(self, name: bytes) -> Never:
+        raise Exception(f"Corruption: block of {name!r}")  # noqa: TRY002 - as RocksDB's library does
+
+
+async def test_a_disk_that_is_full_or_away_is_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="No space left") as told:
+        Full(tmp_path / "here", HORIZON_MS)
+    assert not isinstance(told.value, SeenDamaged)
+    store = RocksSeenStore(tmp_path / "here", HORIZON_MS)  # nobody holds it
+    (tmp_path / "here").rename(tmp_path / "elsewhere")
+    with pytest.raises(Unavailable, match="No such file") as told:
+        store.bulk()
+    assert not isinstance(told.value, SeenDamaged)
+    (tmp_path / "elsewhere").rename(tmp_path / "here")
     await taken_in(store, rows_of(KEYS, 7), 9)
     assert store.applied == 9
     store.close()
 
 
-def test_a_store_whose_own_place_is_damaged_is_set_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def damaged(*_: object) -> Never:
-        raise Exception("Corruption: block checksum mismatch")  # noqa: TRY002 - as RocksDB's library
-
+def test_a_store_whose_own_place_is_damaged_is_set_aside(tmp_path: Path) -> None:
     RocksSeenStore(tmp_path, HORIZON_MS).close()
-    with monkeypatch.context() as now:
-        now.setattr(RocksSeenStore, "_number", damaged)
-        store = RocksSeenStore(tmp_path, HORIZON_MS)
+    store = Damaged(tmp_path, HORIZON_MS)
     assert store.applied == 0
     assert len(list(tmp_path.glob("*.damaged-1"))) == 1
     store.close()

@@ -3,10 +3,9 @@ Faust itself waits where too much would be held.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -47,9 +46,7 @@ class Stream:
 class Assigned(FaustWorker):
     """A worker of these partitions, that a test turns by hand."""
 
-    def __init__(self, *parts: Any, held_max: int) -> None:
-        super().__init__(*parts, held_max=held_max)
-        self.numbers = set(range(PARTITIONS))
+    numbers: Collection[int] = range(PARTITIONS)
 
     def _assigned(self) -> set[int]:
         return set(self.numbers)

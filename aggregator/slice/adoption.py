@@ -10,7 +10,6 @@ the old one; the new meters are filled in there.
 from collections.abc import Iterable, Mapping
 
 from aggregator.slice.background import Background
-from aggregator.slice.open_slice import OpenSlice
 from aggregator.slice.partition import Partition
 from meterline.event import decode_event, is_erased, position
 from meterline.limits import ADOPT_FOLDS_MAX, ADOPT_LOOKED_EVENTS, FILL_REVISIONS_MAX
@@ -33,7 +32,6 @@ class Adoption:
         self._types = sorted(self.ahead)
         self._usage = usage
         self._background = Background()
-        self._read: tuple[OpenSlice | None, int] = (None, -1)  # up to which position it was read
 
     async def read(self, partitions: Iterable[Partition]) -> bool:
         """Read what the next open slice lacks, if it is durable by now; whether there was one.
@@ -55,18 +53,15 @@ class Adoption:
         """It may be sealed or dropped meanwhile; then what is added to it is nobody's."""
         slice_ = partition.slice
         assert slice_ is not None, "only an open slice lacks something"
-        if self._read[0] is not slice_:
-            self._read = (slice_, -1)
         log, number, first = slice_.id
         events = 0
         async for portion in self._usage.raw_events(log, number, [first], before, self._types):
             for event in portion:
                 at = position(event.offset, event.place)
-                if at <= self._read[1]:  # a reading before this one broke off
+                if at <= slice_.added_to:  # a reading before this one broke off
                     continue
                 slice_.spoiled |= is_erased(event.text)  # somebody else has sealed it long ago
                 slice_.add_earlier(decode_event(event.text), at)
-                self._read = (slice_, at)
                 events += 1
                 if events % ADOPT_LOOKED_EVENTS == 0:
                     await self._background.give_way(now=False)

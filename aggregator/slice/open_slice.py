@@ -62,6 +62,7 @@ class OpenSlice:
         self._of_revisions: dict[tuple[str, int], Counted] = {}  # table, revision
         self._ahead: SliceFold | None = None
         self.lacks_before: int | None = None  # what is ahead lacks the events below this offset
+        self.added_to = -1  # position of the last event that was added earlier to what is ahead
         self.borrowed = False  # some rows were made of what the store holds, not of the log
         self.spoiled = False  # and such events were erased: it must be read again
 
@@ -71,11 +72,13 @@ class OpenSlice:
         """
         self._ahead = SliceFold(self.id, measures)
         self.lacks_before = self.end if self.border.events else None
+        self.added_to = -1
 
     def add_earlier(self, event: Event, at: int) -> None:
         """A new event of before, to what is ahead; in any order, each once."""
         assert self._ahead is not None, "nothing is ahead"
         self.borrowed = True
+        self.added_to = max(self.added_to, at)
         self._ahead.add(event, at)
 
     def adopt(self, measures: Measures, gone: frozenset[int]) -> None:

@@ -161,8 +161,10 @@ class Housekeeping:
         bounds, held = self._intervals.flush, aggregator.unflushed
         if not flush_due(bounds, held, self._flushed_ms, now_ms, has_news=aggregator.has_news):
             return False
+        if not await aggregator.flush_soon():
+            return False
         self._flushed_ms = now_ms
-        return await aggregator.flush_soon()
+        return True
 
     async def _trim(self, now_ms: int) -> None:
         """Let the log drop old records of sealed slices, and close slices that nothing closes.

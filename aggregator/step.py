@@ -158,6 +158,8 @@ class Aggregator:
     async def _taken(self, partition: Partition, record: Record, follows: int) -> bool:
         if sum([p.untaken_bytes for p in self.partitions.values()]) >= UNFLUSHED_BYTES_MAX:
             await self.flush()  # the store is slower than the log: wait, memory is bounded
+            if partition.next_offset < follows:  # a slice may be dropped with a flush
+                return False
         items = decode_record(record)
         if partition.closes_with(record, items):
             await self.seal(partition)
@@ -280,7 +282,8 @@ class Aggregator:
         """
         await self.flush()
         open_slice = partition.slice
-        assert open_slice is not None, "only an open slice is sealed"
+        if open_slice is None:  # it was dropped with that: it is read again
+            return
         revisions = [meter.revision for meter in self.catalogue.meters]
         stored = (
             await self.usage.count_back(open_slice.id, revisions),
@@ -292,8 +295,8 @@ class Aggregator:
             await asyncio.sleep(0)  # as in `read_some`: a slice may have half a million tallies
         expected = (counted, open_slice.account())
         if stored != expected:
-            if await self._is_sealed(open_slice.id):
-                await self._leave(partition, stored, expected)
+            if (catalogue := await self._sealed_by(open_slice.id)) is not None:
+                await self._leave(partition, catalogue, stored, expected)
             else:
                 self._differs(partition, stored, expected)
             return
@@ -314,26 +317,28 @@ class Aggregator:
         partition.seal_slice()
         self._recorder.count(metrics.SEALS, 1, "sealed")
 
-    async def _is_sealed(self, slice_id: SliceId) -> bool:
-        """Whether somebody else has sealed a slice meanwhile. It was counted back then; since, the
-        rows of a subject may have been erased.
+    async def _sealed_by(self, slice_id: SliceId) -> int | None:
+        """By which catalogue at most somebody else has sealed a slice meanwhile; None: nobody has.
+        It was counted back then; since, the rows of a subject may have been erased.
         """
         last = await self.progress.last_seal(slice_id.log, slice_id.partition)
-        return last is not None and last.slice >= slice_id.slice
+        return None if last is None or last.slice < slice_id.slice else last.catalogue
 
     async def _leave(
         self,
         partition: Partition,
+        catalogue: int,
         stored: tuple[Mapping[str, Counted], AccountRow | None],
         expected: tuple[Mapping[str, Counted], AccountRow],
     ) -> None:
         """Leave a slice that somebody else has sealed. That it differs is recorded first: nobody
-        would find it out again. By older meters nothing is judged: their rows may be dropped. Nor
-        by what the store itself has told.
+        would find it out again. By older meters than its seal's nothing is judged, nor by those
+        that are about to go: their rows may be dropped. Nor by what the store itself has told.
         """
         open_slice = partition.slice
         assert open_slice is not None, "only an open slice is left"
-        if await self.refresh_catalogue() or open_slice.borrowed:
+        await self.refresh_catalogue()  # new ones only do not matter: they may come all the time
+        if self.catalogue.version < catalogue or self._meters.gone or open_slice.borrowed:
             partition.drop_slice()  # an empty one, too: it is read again
             return
         at_ms = max(self.now_ms, partition.append_ms)

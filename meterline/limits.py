@@ -408,6 +408,7 @@ START_REFUSALS_MAX: Final = 4
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
 CATALOGUE_PAUSE_MS_MAX: Final = 60_000  # a clock that jumped meanwhile must not hold a new one up
 ADOPT_LOOKED_EVENTS: Final = 16  # folded for a new meter, before it is looked who else has work
+ADOPT_FOLDS_MAX: Final = 1 << 22  # events of open slices times new meters, at once: as many rows
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often,
 CLAIM_IDLE_MS: Final = 2_000  # and so seldom while nothing moves: each asking is a transaction
 # After something moved: whoever waits for it waits the produce deadline and the skew of clocks.
@@ -450,6 +451,7 @@ HOUSEKEEPING_INTERVAL_S: Final = 0.1
 WORKER_BACKOFF_MIN_S: Final = 0.2
 WORKER_BACKOFF_MAX_S: Final = 10.0
 FAUST_BUFFER_RECORDS_MAX: Final = 32  # Faust's default of 4,096 packs would be gigabytes
+FAUST_HELD_RECORDS_MAX: Final = 8_192  # of a partition not counted yet, about 1 KB: then it waits
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
 FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are given to stop
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet

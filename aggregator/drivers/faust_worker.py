@@ -18,13 +18,14 @@ import structlog
 from aggregator.drivers.faust_credentials import credentials
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
-from aggregator.drivers.turns import Turns, beside
+from aggregator.drivers.turns import Failures, Turns, beside
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
 from meterline.limits import (
     FAUST_BUFFER_RECORDS_MAX,
+    FAUST_HELD_RECORDS_MAX,
     FAUST_METADATA_MAX_AGE_MS,
     FAUST_SESSION_TIMEOUT_S,
     FAUST_STOP_TIMEOUT_S,
@@ -63,6 +64,7 @@ class FaustWorker:
         membership: Membership,
         standing: Standing | None = None,
         renewed: Callable[[Any], None] = lambda _: None,
+        held_max: int = FAUST_HELD_RECORDS_MAX,
     ) -> None:
         """`renewed` is called often with Faust's client of Kafka: it gives it its password."""
         self._standing = standing
@@ -80,6 +82,8 @@ class FaustWorker:
         self._revoked: set[int] = set()
         self._lag = LagWatch(aggregator.log)
         self._failed: asyncio.Future[Any] | None = None
+        self._stopping = False
+        self._held_max = held_max
         self._renewed = renewed
         self.app = _app(membership)
         raw = self.app.topic(
@@ -107,6 +111,7 @@ class FaustWorker:
                 if task.done():
                     task.result()
         finally:
+            self._stopping = True
             for end in (ticking, stopping, *tasks):
                 end.cancel()
             await asyncio.gather(ticking, stopping, *tasks, return_exceptions=True)
@@ -130,12 +135,15 @@ class FaustWorker:
         async for event in stream.noack().events():
             try:
                 async with self._lock:
-                    await self._take(event)
+                    number = await self._take(event)
+                while self._is_full(number):  # noqa: ASYNC110 - without the lock: turns change it
+                    await asyncio.sleep(self._pause_s())
             except Exception as error:  # noqa: BLE001 - nothing may leave the agent: Faust would lose the record
                 self._fail(error)
                 await asyncio.Event().wait()
 
-    async def _take(self, event: Any) -> None:
+    async def _take(self, event: Any) -> int:
+        """Take in what Faust brought; the number of its partition."""
         self._close_revoked()  # before the event is held: it belongs to the new assignment
         record = self._record_of(event.message)
         event.value = event.message.value = None  # it is held for minutes, without its bytes
@@ -146,6 +154,16 @@ class FaustWorker:
         while not await turns.take(self._absorb(record)):
             self._lag.reset()
         self._ack(number)
+        return number
+
+    def _is_full(self, number: int) -> bool:
+        """Whether Faust has brought so much of a partition that is not counted yet that it must not
+        bring more: what it brought is held until it is sealed.
+        """
+        if self._stopping or number in self._revoked:
+            return False
+        waits = number in self._behind or number not in self._aggregator.partitions
+        return waits and len(self._held.get(number, ())) > self._held_max
 
     async def _absorb(self, record: Record) -> None:
         """Take a record in. Of a partition that is not open yet, or was not a moment ago, it is
@@ -200,16 +218,21 @@ class FaustWorker:
         self._close_revoked()
         assigned = self._assigned()
         self._release((set(self._aggregator.partitions) | self._openings.numbers) - assigned)
+        failures = Failures()
         for number in assigned:
-            if self._opened(number):
-                await self._read_again(number)
+            with failures.kept():
+                if self._opened(number):
+                    await self._read_again(number)
         now_ms = self._clock.now_ms()
-        await self._housekeeping.tick(now_ms)
+        with failures.kept():
+            await self._housekeeping.tick(now_ms)
         for number in assigned:
             self._ack(number)
         # last: where the log is away, all else is done
         for number in assigned & set(self._aggregator.partitions):
-            await self._mind_silence(number, now_ms)
+            with failures.kept():
+                await self._mind_silence(number, now_ms)
+        failures.tell()
 
     async def _mind_silence(self, number: int, now_ms: int) -> None:
         """Where Faust does not bring what the log has, it is read from there."""
@@ -260,11 +283,17 @@ class FaustWorker:
         self._revoked |= {tp.partition for tp in revoked}
 
     def _close_revoked(self) -> None:
-        self._release(self._revoked)
+        """Of a rebalance all are told as revoked, also those that stay. What is prepared for them
+        is kept: it is given up once it is seen that they are assigned to somebody else.
+        """
+        self._let_go(self._revoked)
         self._revoked = set()
 
     def _release(self, numbers: set[int]) -> None:
         self._openings.give_up(numbers)
+        self._let_go(numbers)
+
+    def _let_go(self, numbers: set[int]) -> None:
         self._behind -= numbers
         for number in numbers:
             self._aggregator.close(number)

@@ -12,12 +12,15 @@ from aggregator.drivers.turns import Turns
 from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
 from meterline.limits import CATCH_UP_LOG_S
+from meterline.ports import Unavailable
 
 logger = structlog.get_logger()
 
 
 class Openings:
-    """A partition whose seen store has to be brought up takes minutes, while others are counted."""
+    """A partition whose seen store has to be brought up takes minutes, while others are counted.
+    `standing` is told what cannot be prepared: others are not waiting for it.
+    """
 
     def __init__(self, aggregator: Aggregator, standing: Standing | None = None) -> None:
         self._aggregator = aggregator
@@ -73,16 +76,24 @@ class Openings:
 
     async def _prepared(self, number: int) -> Partition:
         telling = asyncio.create_task(self._tell(number))
-        turns, found = Turns(self._standing), list[Partition]()
+        turns, found = Turns(), list[Partition]()
+        standing, time_s = self._standing, asyncio.get_running_loop().time
 
         async def act() -> None:
-            found.append(await self._aggregator.prepared(number))
+            try:
+                found.append(await self._aggregator.prepared(number))
+            except Unavailable as error:
+                if standing is not None:
+                    standing.failed(number, str(error), time_s())
+                raise
 
         try:
             while not await turns.take(act()):
                 pass
         finally:
             telling.cancel()
+            if standing is not None:
+                standing.prepared(number)
         return found[0]
 
     async def _tell(self, number: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
-from aggregator.drivers.turns import Turns, beside
+from aggregator.drivers.turns import Failures, Turns, beside
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import POLL_BUSY_S, POLL_IDLE_S
@@ -54,13 +54,15 @@ class PollWorker:
             await self._aggregator.close_all()
 
     async def _round(self, ends: Sequence[asyncio.Future[Any]]) -> None:
-        aggregator = self._aggregator
+        aggregator, failures = self._aggregator, Failures()
         read = 0
         for number in range(aggregator.log.partitions):
             if not self._openings.is_open(number):
                 continue
-            read += await aggregator.read_some(number)
+            with failures.kept():
+                read += await aggregator.read_some(number)
             await self._housekeeping.tick(self._clock.now_ms())
+        failures.tell()
         if not read and not await self._housekeeping.tick(self._clock.now_ms()):
             await self._rest(ends)
 

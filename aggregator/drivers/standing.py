@@ -25,6 +25,8 @@ class Standing:
         self._since_s: dict[int, tuple[int, float]] = {}  # where it stands, since when
         self._waited_s = float("-inf")  # when something outside was last known to be away
         self._checked_s: float | None = None
+        # partitions whose preparing failed the last time, since when, and why
+        self._failing: dict[int, tuple[float, str]] = {}
 
     def look(self, reached: Mapping[int, int], ends: Mapping[int, int], now_s: float) -> None:
         """`reached` says up to where each partition is durable in the usage store; `ends` up to
@@ -43,13 +45,31 @@ class Standing:
         return max((now_s - since_s for _, since_s in self._since_s.values()), default=0.0)
 
     def check(self, now_s: float) -> None:
-        """Raises `Unavailable` that names the partition which stands for a minute."""
+        """Raises `Unavailable` that names the partition which stands for a minute, or fails to be
+        prepared for so long.
+        """
         for number, (offset, since_s) in sorted(self._since_s.items()):
             if now_s - since_s >= UNREADY_AFTER_S:
                 raise Unavailable(
                     f"partition {number} stands at offset {offset} for {now_s - since_s:.0f} s,"
                     " but the log has more. See the log of this process for what it waits for"
                 )
+
+        for number, (since_s, reason) in sorted(self._failing.items()):
+            if now_s - since_s >= UNREADY_AFTER_S:
+                raise Unavailable(
+                    f"partition {number} is not counted: preparing it has failed for"
+                    f" {now_s - since_s:.0f} s, the last time because of: {reason}"
+                )
+
+    def failed(self, number: int, reason: str, now_s: float) -> None:
+        """A partition could not be prepared, once more; it is tried again."""
+        since_s, _ = self._failing.get(number, (now_s, reason))
+        self._failing[number] = since_s, reason
+
+    def prepared(self, number: int) -> None:
+        """A partition is prepared, or is not this worker's any more."""
+        self._failing.pop(number, None)
 
     def waits(self, now_s: float) -> None:
         """Something outside was away just now: a new process would wait for it as well."""

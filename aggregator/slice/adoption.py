@@ -10,10 +10,9 @@ the old one; the new meters are filled in there.
 from collections.abc import Iterable, Mapping
 
 from aggregator.slice.background import Background
-from aggregator.slice.open_slice import OpenSlice
 from aggregator.slice.partition import Partition
 from meterline.event import decode_event, is_erased, position
-from meterline.limits import ADOPT_LOOKED_EVENTS
+from meterline.limits import ADOPT_FOLDS_MAX, ADOPT_LOOKED_EVENTS, FILL_REVISIONS_MAX
 from meterline.meter import Catalogue, CatalogueStore, Measures, measures_of
 from meterline.usage import UsageStore
 
@@ -33,7 +32,6 @@ class Adoption:
         self._types = sorted(self.ahead)
         self._usage = usage
         self._background = Background()
-        self._read: tuple[OpenSlice | None, int] = (None, -1)  # up to which position it was read
 
     async def read(self, partitions: Iterable[Partition]) -> bool:
         """Read what the next open slice lacks, if it is durable by now; whether there was one.
@@ -55,18 +53,15 @@ class Adoption:
         """It may be sealed or dropped meanwhile; then what is added to it is nobody's."""
         slice_ = partition.slice
         assert slice_ is not None, "only an open slice lacks something"
-        if self._read[0] is not slice_:
-            self._read = (slice_, -1)
         log, number, first = slice_.id
         events = 0
         async for portion in self._usage.raw_events(log, number, [first], before, self._types):
             for event in portion:
                 at = position(event.offset, event.place)
-                if at <= self._read[1]:  # a reading before this one broke off
+                if at <= slice_.added_to:  # a reading before this one broke off
                     continue
                 slice_.spoiled |= is_erased(event.text)  # somebody else has sealed it long ago
                 slice_.add_earlier(decode_event(event.text), at)
-                self._read = (slice_, at)
                 events += 1
                 if events % ADOPT_LOOKED_EVENTS == 0:
                     await self._background.give_way(now=False)
@@ -74,10 +69,29 @@ class Adoption:
         slice_.lacks_before = None
 
 
+def next_catalogue(
+    before: Catalogue, newest: Catalogue, events: int, folds_max: int = ADOPT_FOLDS_MAX
+) -> Catalogue:
+    """The one to take on while open slices have so many events: the newest, or one before it where
+    that has too many new revisions (pure). All that are not newer than its version are in it, so it
+    can be claimed by; the others are for the next time.
+    """
+    known = {meter.revision for meter in before.meters}
+    fresh = [it.revision for it in newest.meters if it.revision not in known]
+    most = min(FILL_REVISIONS_MAX, max(1, folds_max // max(1, events)))
+    if not events or len(fresh) <= most or fresh[most - 1] <= before.version:
+        return newest
+    version = fresh[most - 1]
+    return Catalogue(version, tuple(it for it in newest.meters if it.revision <= version))
+
+
 class Meters:
     """By which catalogue a worker counts, and by which it is about to."""
 
-    def __init__(self, store: CatalogueStore, usage: UsageStore) -> None:
+    def __init__(
+        self, store: CatalogueStore, usage: UsageStore, folds_max: int = ADOPT_FOLDS_MAX
+    ) -> None:
+        self._folds_max = folds_max
         self.catalogue = Catalogue(-1, ())  # of all claims and seals
         self.measures = measures_of(self.catalogue)  # of open slices
         self._store = store
@@ -96,6 +110,11 @@ class Meters:
         return {} if self._begun is None else self._begun.ahead
 
     @property
+    def gone(self) -> frozenset[int]:
+        """Revisions by which open slices count no longer, once the newer catalogue is taken on."""
+        return frozenset() if self._begun is None else self._begun.gone
+
+    @property
     def is_adopting(self) -> bool:
         """Whether a newer catalogue is on its way."""
         return self._begun is not None or self._adopted is not None
@@ -106,7 +125,10 @@ class Meters:
             return True
         if await self._store.catalogue_version() <= self.catalogue.version:
             return False
-        newer = await self._store.catalogue()
+        slices = [it.slice for it in partitions.values() if it.slice is not None]
+        events = sum(slice_.border.events for slice_ in slices)
+        newest = await self._store.catalogue()
+        newer = next_catalogue(self.catalogue, newest, events, self._folds_max)
         self._begun = Adoption(self._usage, self.catalogue, self.measures, newer)
         for partition in partitions.values():
             partition.look_ahead(self._begun.ahead)

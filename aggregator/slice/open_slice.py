@@ -5,7 +5,7 @@ Nothing in here outlives a crash, and nothing needs to: the slice is read again 
 record.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from aggregator.slice.border import Border, opened
@@ -62,6 +62,7 @@ class OpenSlice:
         self._of_revisions: dict[tuple[str, int], Counted] = {}  # table, revision
         self._ahead: SliceFold | None = None
         self.lacks_before: int | None = None  # what is ahead lacks the events below this offset
+        self.added_to = -1  # position of the last event that was added earlier to what is ahead
         self.borrowed = False  # some rows were made of what the store holds, not of the log
         self.spoiled = False  # and such events were erased: it must be read again
 
@@ -71,11 +72,13 @@ class OpenSlice:
         """
         self._ahead = SliceFold(self.id, measures)
         self.lacks_before = self.end if self.border.events else None
+        self.added_to = -1
 
     def add_earlier(self, event: Event, at: int) -> None:
         """A new event of before, to what is ahead; in any order, each once."""
         assert self._ahead is not None, "nothing is ahead"
         self.borrowed = True
+        self.added_to = max(self.added_to, at)
         self._ahead.add(event, at)
 
     def adopt(self, measures: Measures, gone: frozenset[int]) -> None:
@@ -88,8 +91,7 @@ class OpenSlice:
 
     def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:
         """Keys of which only the seen store can know something."""
-        overlay = self._overlay
-        return [i.key for i in items if isinstance(i, Event) and i.key not in overlay]
+        return unknown_keys(items, self._overlay)
 
     def absorb(
         self,
@@ -291,6 +293,11 @@ class OpenSlice:
         for portion, late_portion in self._fold.counted(self._late_before):
             tallies, late = together(tallies, portion), together(late, late_portion)
             yield {**others, "tallies": tallies, "late_tallies": late}
+
+
+def unknown_keys(items: Sequence[Event | Unreadable], known: Container[bytes] = ()) -> list[bytes]:
+    """Keys of events of which a slice that has these knows nothing."""
+    return [item.key for item in items if isinstance(item, Event) and item.key not in known]
 
 
 def _by_revision(rows: Sequence[MemberRow | RejectedRow]) -> dict[int, list[Any]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from aggregator.slice.open_slice import OpenSlice
+from aggregator.slice.open_slice import OpenSlice, unknown_keys
 from meterline.event import Event, Record, Unreadable
 from meterline.limits import EVENT_ROWS_BYTES
 from meterline.meter import Measures
@@ -45,7 +45,12 @@ class Partition:
         measures: Measures,
         horizon_ms: int,
     ) -> None:
-        """Take in the next record, into a new slice where none is open."""
+        """Take in the next record, into a new slice where none is open. What the seen store raises
+        leaves all as it was.
+        """
+        keys = unknown_keys(items) if self.slice is None else self.slice.unknown_keys(items)
+        found = zip(keys, self.seen.get_many(keys), strict=True) if keys else ()
+        stored = {key: seen for key, seen in found if seen is not None}
         if self.slice is None:
             self._append_ms_before = self.append_ms
         append_ms = max(record.append_ms, self.append_ms)
@@ -56,9 +61,6 @@ class Partition:
             self.slice = OpenSlice(slice_id, append_ms, measures)
             if self._ahead:
                 self.slice.look_ahead(self._ahead)
-        keys = self.slice.unknown_keys(items)
-        found = zip(keys, self.seen.get_many(keys), strict=True) if keys else ()
-        stored = {key: seen for key, seen in found if seen is not None}
         self.looked_up += len(keys)
         self.found += len(stored)
         self.slice.absorb(record, append_ms, items, stored, horizon_ms)

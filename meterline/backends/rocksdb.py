@@ -65,17 +65,30 @@ class RocksSeenStore:
 
     def __init__(self, folder: Path, horizon_ms: int) -> None:
         own = folder / f"horizon-{horizon_ms}ms"
-        own.mkdir(parents=True, exist_ok=True)
+        with _disk_named():
+            own.mkdir(parents=True, exist_ok=True)
         self._horizon_ms = horizon_ms
         self._folder = own
-        self._store = _opened(own)
-        for left in folder.glob(f"{own.name}.bulk-*"):  # by a process that was killed
-            shutil.rmtree(left)
         self._durable = WriteOptions()
         self._durable.sync = True
-        self._applied = self._number(_APPLIED)
-        self._newest = self._number(_NEWEST)
-        self._has_older = self._holds(self._newest - 1)
+        self._applied = self._newest = 0
+        self._has_older = False
+        self._store = _opened(own)
+        try:
+            with _damage_named(own):
+                self._applied = self._number(_APPLIED)
+                self._newest = self._number(_NEWEST)
+                self._has_older = self._holds(self._newest - 1)
+        except SeenDamaged as error:
+            self._store.close()
+            _set_aside(own, str(error))
+            self._applied = self._newest = 0
+            self._store = _opened(own)
+        except BaseException:
+            self._store.close()  # else nobody can open it
+            raise
+        for left in folder.glob(f"{own.name}.bulk-*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)  # the next start tries again
 
     def _number(self, name: bytes) -> int:
         stored = self._store.get(name)
@@ -138,26 +151,31 @@ class RocksSeenStore:
             self._store.write(batch, self._durable)
         if newest > self._newest:
             self._newest = newest
-            self._has_older = self._holds(newest - 1)
+            with _damage_named(self._folder):
+                self._has_older = self._holds(newest - 1)
         self._applied = max(applied, self._applied)
 
     def bulk(self) -> "RocksBulk":
         """See the port: sorted files are made beside the store, and taken in together."""
-        scratch = mkdtemp(prefix=f"{self._folder.name}.bulk-", dir=self._folder.parent)
+        with _disk_named():
+            scratch = mkdtemp(prefix=f"{self._folder.name}.bulk-", dir=self._folder.parent)
         return RocksBulk(self, Path(scratch))
 
     def take_in(self, files: Sequence[str], newest: int, applied: int) -> None:
         """Sorted files, one of which says up to where all is applied then."""
         moved = IngestExternalFileOptions()
         moved.set_move_files(True)
+        with _disk_named():  # a file that is not there is none of the store's
+            for file in files:
+                Path(file).stat()
         with _damage_named(self._folder):
             self._store.ingest_external_file(list(files), moved)
             if newest > self._newest and self._applied:  # if that is lost, look-ups do not see it
                 batch = WriteBatch(raw_mode=True)
                 batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
                 self._store.write(batch, self._durable)
-        self._newest = max(newest, self._newest)
-        self._has_older = self._holds(self._newest - 1)
+            self._newest = max(newest, self._newest)
+            self._has_older = self._holds(self._newest - 1)
         self._applied = max(applied, self._applied)
 
     def close(self) -> None:
@@ -204,7 +222,7 @@ class RocksBulk:
 
     def _write(self, prefix: bytes, rows: Iterator[tuple[bytes, ...]]) -> None:
         path = str(self._scratch / f"{len(self._files):06d}.sst")
-        with _damage_named(self._scratch):
+        with _disk_named():
             writer = SstFileWriter(options=_options())
             writer.open(path)
             for number, (key, value) in enumerate(rows, 1):
@@ -247,11 +265,12 @@ def _opened(folder: Path) -> Rdict:
 
 def _set_aside(folder: Path, reason: str) -> None:
     names = [folder.with_name(f"{folder.name}.damaged-{n + 1}") for n in range(SEEN_ASIDE_MAX)]
-    aside = next((name for name in names if not name.exists()), names[-1])
-    if aside.exists():
-        shutil.rmtree(aside)  # the first ones tell more about the cause
-    folder.rename(aside)
-    folder.mkdir()
+    with _disk_named():
+        aside = next((name for name in names if not name.exists()), names[-1])
+        if aside.exists():
+            shutil.rmtree(aside)  # the first ones tell more about the cause
+        folder.rename(aside)
+        folder.mkdir()
     _log.warning(
         "seen_store_damaged",
         action="set aside; it is rebuilt from the usage store, counting stays exact",
@@ -272,6 +291,18 @@ def _damage_named(folder: Path) -> Iterator[None]:
             raise Unsuitable(message) from error
         if text.startswith(_DAMAGED) or _MISSING in text:
             raise SeenDamaged(f"seen store: {text}") from error
+        raise Unavailable(f"seen store: {text}") from error
+
+
+@contextmanager
+def _disk_named() -> Iterator[None]:
+    """Errors of files that are no part of a store yet: nothing of the store is damaged. A full disk
+    gets room again, and whoever waits goes on.
+    """
+    try:
+        yield
+    except Exception as error:
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise Unavailable(f"seen store: {text}") from error
 
 

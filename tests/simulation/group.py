@@ -16,6 +16,7 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
+from meterline.limits import FAUST_HELD_RECORDS_MAX
 from meterline.ports import Clock, Unavailable
 from tests.simulation.fates import Fates
 from tests.simulation.log import SimulatedLog
@@ -169,5 +170,7 @@ class SimulatedFaustWorker(FaustWorker):
         self._revoked = set()
         self._lag = LagWatch(aggregator.log)
         self._failed = None
+        self._stopping = False
+        self._held_max = FAUST_HELD_RECORDS_MAX
         group.worker = self
         self.app = group  # type: ignore[assignment]

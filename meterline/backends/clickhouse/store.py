@@ -35,6 +35,7 @@ from meterline.event import (
     Position,
 )
 from meterline.limits import (
+    BLOCK_INSERT_ROWS,
     FILL_READ_BYTES,
     FILL_READ_EVENTS,
     FLUSH_MONTHS_MAX,
@@ -317,10 +318,17 @@ def _cursor(after: str | None) -> tuple[int, int, int, int]:
     return log, partition, offset, place
 
 
-def _blocks(table: str, rows: Sequence[tuple[Any, ...]]) -> list[Rows]:
-    """Rows as blocks that each span at most FLUSH_MONTHS_MAX of the table's partitions; none for no
-    rows.
+def _blocks(
+    table: str, rows: Sequence[tuple[Any, ...]], most: int = BLOCK_INSERT_ROWS
+) -> list[Rows]:
+    """Rows as blocks that each span at most FLUSH_MONTHS_MAX of the table's partitions, and have at
+    most so many rows; none for no rows.
     """
+    blocks = _spans(table, rows)
+    return [block[at : at + most] for block in blocks for at in range(0, len(block), most)]
+
+
+def _spans(table: str, rows: Sequence[tuple[Any, ...]]) -> list[Rows]:
     if not rows:
         return []
     at = _WINDOW_AT.get(table)

@@ -1,15 +1,26 @@
 """Meters that change while slices are open: nothing is dropped, nothing is claimed too early."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, cast
+
+import pytest
 
 from aggregator.completeness import Completeness
+from aggregator.slice import adoption
 from aggregator.step import Aggregator
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.meter import Aggregation
 from meterline.ports import Unavailable
 from meterline.usage import RawEvent
-from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import (
+    HORIZON_MS,
+    PARTITIONS,
+    Deadly,
+    Meters,
+    World,
+    numbered,
+    taken_on,
+)
 
 
 async def test_open_slices_go_on_and_the_new_meter_has_all_of_them(
@@ -67,6 +78,65 @@ async def test_a_claim_by_the_newer_catalogue_waits_for_what_it_adds(
     await completeness.probe(range(PARTITIONS), 8_000)
     await completeness.claim()
     assert await complete(world.log.number, PARTITIONS, second.revision) == 8_000
+    await worker.close_all()
+
+
+async def test_many_meters_join_in_several_turns_and_each_has_all(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker, store = world.worker(meters), cast("Any", meters)
+    # two meters of forty events at once
+    worker._meters = adoption.Meters(store, worker.usage, 90)  # noqa: SLF001
+    await world.send(numbered(0, 40))
+    await world.run(worker)
+    added = [meters.add(Aggregation.COUNT, next(fresh_numbers)) for _ in range(5)]
+    versions = []
+    while await taken_on(worker):
+        versions.append(worker.catalogue.version)
+        await world.check(*[it for it in added if it.revision <= versions[-1]])
+    assert versions == [added[1].revision, added[3].revision, added[4].revision]
+    await world.run(worker, seal=True)
+    assert all(it.count_back_tries == 0 for it in worker.partitions.values())
+    await world.check(*added)
+    await worker.close_all()
+
+
+class BreakingOnce(Deadly):
+    """A usage store whose first reading of partition 1 ends behind its first event."""
+
+    async def raw_events(self, log: int, number: int, *asked: Any) -> AsyncIterator[list[RawEvent]]:
+        async for rows in self._port.raw_events(log, number, *asked):
+            if number == 1 and not self._broke:
+                self._broke = True
+                yield rows[:1]
+                raise Unavailable("the store went away")
+            yield rows
+
+    _broke = False
+
+
+async def test_a_reading_that_broke_off_goes_on_where_it_was_also_behind_another_slice(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    worker._meters._usage = cast("Any", BreakingOnce(world.usage, lambda: "well"))  # noqa: SLF001
+    await world.send(numbered(0, 40))
+    await world.run(worker)
+    added = meters.add(Aggregation.COUNT, next(fresh_numbers))
+    await worker.refresh_catalogue()
+    first = worker.partitions[0]
+    first.flushed_end = 0  # it is not durable yet: the other one is read before it
+    with pytest.raises(Unavailable):
+        await worker.read_ahead()
+    first.flushed_end = first.next_offset
+    while await worker.read_ahead():
+        pass
+    await worker.flush()
+    await world.check(added)
     await worker.close_all()
 
 

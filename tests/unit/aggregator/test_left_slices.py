@@ -14,7 +14,7 @@ from meterline.backends.control_store.tables.meters import logs
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
-from meterline.usage import Flush, SliceDifference, SliceId
+from meterline.usage import Flush, Seal, SliceDifference, SliceId
 from tests.unit.aggregator.audited import Audited, Touch, tally_added, tally_changed, tally_deleted
 from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered, taken_on
 
@@ -122,15 +122,51 @@ async def test_what_cannot_be_mended_stays_recorded(late: Late) -> None:
     assert await late.recorded() == [one]
 
 
-async def test_by_older_meters_nothing_is_judged(late: Late, fresh_numbers: Iterator[int]) -> None:
+async def test_by_older_meters_than_its_seals_nothing_is_judged(
+    late: Late, fresh_numbers: Iterator[int]
+) -> None:
     await tally_deleted(late.audited, late.slice_id)
-    late.audited.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    newer = late.audited.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    progress = late.world.progress
+    last_seal = progress.last_seal
+
+    async def of_newer(log: int, partition: int) -> Seal | None:
+        seal = await last_seal(log, partition)
+        return None if seal is None else seal._replace(catalogue=newer.revision)
+
+    progress.last_seal = of_newer  # type: ignore[method-assign]
+    await is_read_again(late)
+
+
+async def test_by_meters_that_are_about_to_go_nothing_is_judged(
+    late: Late, fresh_numbers: Iterator[int]
+) -> None:
+    await tally_deleted(late.audited, late.slice_id)
+    late.audited.meters.meters.pop(0)
+    late.audited.meters.version = next(fresh_numbers)
+    await is_read_again(late)
+
+
+async def is_read_again(late: Late) -> None:
     await late.seal()
     assert await late.recorded() == []
-    assert late.late.partitions[0].next_offset == late.slice_id.slice, "it is read again"
+    assert late.late.partitions[0].next_offset == late.slice_id.slice
     await late.world.run(late.late)
     await late.seal()
-    assert await late.recorded() == [], "and with it what was lost was written again"
+    assert await late.recorded() == [], "with it what was lost was written again"
+
+
+async def test_new_meters_that_come_all_the_time_hold_nobody_at_a_slice(
+    late: Late, fresh_numbers: Iterator[int]
+) -> None:
+    await tally_deleted(late.audited, late.slice_id)
+    late.audited.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    assert await late.late.refresh_catalogue()
+    late.audited.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    await late.seal()
+    assert late.late.is_adopting
+    assert [it.slice_id for it in await late.recorded()] == [late.slice_id]
+    assert late.late.partitions[0].sealed_end > late.slice_id.slice, "it is left"
 
 
 async def test_a_slice_without_events_is_counted_for_newer_meters_too(

@@ -1,11 +1,13 @@
 """Whether counting gets on: a partition with records behind it must move."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from aggregator.completeness import Completeness
-from aggregator.drivers.standing import UNREADY_AFTER_S, Standing
+from aggregator.drivers.openings import Openings
+from aggregator.drivers.standing import UNREADY_AFTER_S, Standing, Stuck
 from aggregator.housekeeping import Housekeeping
 from meterline.limits import STALLED_AFTER_S
 from meterline.meter import Aggregation
@@ -52,6 +54,49 @@ def test_it_is_told_also_while_nobody_looks() -> None:
     assert standing.longest_s(100) == 90
     with pytest.raises(Unavailable):
         standing.check(100)
+
+
+def test_a_partition_that_cannot_be_prepared_for_a_minute_is_told() -> None:
+    standing = Standing()
+    for second in range(0, 60, 10):
+        standing.failed(3, f"reason {second}", 100 + second)
+        standing.check(100 + second)
+    with pytest.raises(Unavailable, match=r"partition 3 is not counted: .* 60 s, .*: reason 50"):
+        standing.check(160)
+    standing.prepared(3)
+    standing.prepared(4)
+    standing.check(160)
+    standing.failed(3, "again", 170)
+    standing.check(200)
+
+
+async def test_what_cannot_be_prepared_keeps_the_guard_on_for_others(world: World) -> None:
+    """The others are found to be stuck although one waits for what is away."""
+    standing, time_s = Standing(), asyncio.get_running_loop().time
+    worker = world.worker(Meters(0), lambda: "fail before")
+    openings, tried = Openings(worker, standing), list[float]()
+    failed = standing.failed
+
+    def telling(number: int, reason: str, now_s: float) -> None:
+        failed(number, reason, now_s)
+        tried.append(now_s)
+
+    standing.failed = telling  # type: ignore[method-assign]
+    assert not openings.is_open(1)
+    while len(tried) < 2:  # noqa: ASYNC110 - it is asked as a worker asks, turn by turn
+        await asyncio.sleep(0.01)
+    with pytest.raises(Unavailable, match=r"partition 1 is not counted: .*: away"):
+        standing.check(time_s() + UNREADY_AFTER_S)
+    begun_s = tried[0] - STALLED_AFTER_S
+    standing.look({0: 5}, {0: 8}, begun_s)
+    for second in range(0, STALLED_AFTER_S, 10):
+        standing.check_stuck(begun_s + second)
+    with pytest.raises(Stuck, match="partition 0"):
+        standing.check_stuck(begun_s + STALLED_AFTER_S)
+    await openings.close()
+    standing.look({}, {}, 0)
+    standing.check(time_s() + UNREADY_AFTER_S)
+    await worker.close_all()
 
 
 async def test_a_worker_whose_store_takes_nothing_is_not_ready_until_it_does(

@@ -1,17 +1,22 @@
 """Very many keys are taken into a seen store as a whole, or not at all."""
 
 import asyncio
+import errno
+import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Never
 
 import pytest
 
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.event import position
+from meterline.ports import SeenDamaged, Unavailable
 from meterline.usage import SeenRow
 
 HORIZON_MS = 1_000
@@ -139,4 +144,59 @@ def test_a_kill_leaves_all_or_nothing(tmp_path: Path, stages: int) -> None:
             position(7, at % 25) for at in range(50)
         ]
     assert left(tmp_path) == []
+    store.close()
+
+
+async def test_files_beside_a_store_that_are_lost_are_no_damage_of_it(tmp_path: Path) -> None:
+    store = RocksSeenStore(tmp_path, HORIZON_MS)
+    store.apply(rows_of(KEYS[:3], 1), 2)
+    lost = [store.bulk(), store.bulk()]
+    await lost[1].add(packed(rows_of(KEYS, 7)))
+    for folder in left(tmp_path):
+        shutil.rmtree(folder)
+    with pytest.raises(Unavailable, match="No such file") as told:
+        await lost[0].add(packed(rows_of(KEYS, 7)))
+    assert not isinstance(told.value, SeenDamaged)
+    with pytest.raises(Unavailable, match="No such file") as told:
+        store.take_in(lost[1]._files, 0, 9)  # noqa: SLF001 - as they are named to it
+    assert not isinstance(told.value, SeenDamaged)
+    assert store.applied == 2
+    assert [it is None for it in store.get_many(KEYS[:4])] == [False] * 3 + [True]
+    store.close()
+
+
+class Full(RocksSeenStore):
+    """A store that cannot tell how far it is."""
+
+    def _number(self, name: bytes) -> Never:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+
+class Damaged(RocksSeenStore):
+    """A store whose own place is damaged."""
+
+    def _number(self, name: bytes) -> Never:
+        raise Exception(f"Corruption: block of {name!r}")  # noqa: TRY002 - as RocksDB's library does
+
+
+async def test_a_disk_that_is_full_or_away_is_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="No space left") as told:
+        Full(tmp_path / "here", HORIZON_MS)
+    assert not isinstance(told.value, SeenDamaged)
+    store = RocksSeenStore(tmp_path / "here", HORIZON_MS)  # nobody holds it
+    (tmp_path / "here").rename(tmp_path / "elsewhere")
+    with pytest.raises(Unavailable, match="No such file") as told:
+        store.bulk()
+    assert not isinstance(told.value, SeenDamaged)
+    (tmp_path / "elsewhere").rename(tmp_path / "here")
+    await taken_in(store, rows_of(KEYS, 7), 9)
+    assert store.applied == 9
+    store.close()
+
+
+def test_a_store_whose_own_place_is_damaged_is_set_aside(tmp_path: Path) -> None:
+    RocksSeenStore(tmp_path, HORIZON_MS).close()
+    store = Damaged(tmp_path, HORIZON_MS)
+    assert store.applied == 0
+    assert len(list(tmp_path.glob("*.damaged-1"))) == 1
     store.close()

@@ -3,8 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.slice.adoption import next_catalogue
 from aggregator.slice.open_slice import OpenSlice
 from meterline.event import Event, decode_event, position
+from meterline.limits import ADOPT_FOLDS_MAX, FILL_REVISIONS_MAX
 from meterline.meter import Aggregation, Catalogue, Measures, measures_of
 from meterline.usage import Flush, TallyRow
 from tests.unit.aggregator.slice.test_fold import HORIZON_MS, ID, events, meter, records
@@ -79,3 +81,21 @@ def adopt(changed: OpenSlice, taken: Flush, before: int) -> None:
         changed.add_earlier(decode_event(row.text), position(row.offset, row.place))
     changed.lacks_before = None
     changed.adopt(measures_of(NEW), GONE)
+
+
+def test_no_more_is_taken_on_at_once_than_fits() -> None:
+    known = tuple(meter(number, Aggregation.COUNT) for number in range(1, 9))
+    before = Catalogue(9, known)
+    fresh = tuple(meter(number, Aggregation.COUNT) for number in range(10, 310))
+    newest = Catalogue(400, (*known[2:], *fresh))
+    assert next_catalogue(before, newest, 0) is newest, "nothing is to be read"
+    some = next_catalogue(before, newest, 1)
+    assert some == Catalogue(9 + FILL_REVISIONS_MAX, (*known[2:], *fresh[:FILL_REVISIONS_MAX]))
+    few = next_catalogue(before, newest, ADOPT_FOLDS_MAX // 3)
+    assert few == Catalogue(12, (*known[2:], *fresh[:3]))
+    assert next_catalogue(before, newest, ADOPT_FOLDS_MAX * 2).version == 10, "at least one"
+    steps, reached = 0, before
+    while reached != newest:
+        reached = next_catalogue(reached, newest, ADOPT_FOLDS_MAX // 50)
+        steps += 1
+    assert steps == 6

@@ -1,12 +1,17 @@
 """What a partition makes of records, whoever reads them, and when."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Never
+
+import pytest
 
 from aggregator.slice.partition import Partition
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.event import Event, Record, RecordKind, decode_event
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Catalogue, measures_of
+from meterline.ports import SeenDamaged
 from meterline.usage import EventRow
 
 BEGIN_MS = SLICE_SPAN_MS * 5_000_000
@@ -52,3 +57,17 @@ def test_a_clock_that_steps_back_moves_no_event_back(tmp_path: Path) -> None:
     steps = [_record(0, BEGIN_MS + 9, 1), _record(1, BEGIN_MS, 1), _record(2, BEGIN_MS + 10, 1)]
     rows = _rows(tmp_path / "seen", steps)
     assert [row.append_ms - BEGIN_MS for row in rows] == [9, 9, 10]
+
+
+def test_a_look_up_that_fails_opens_no_slice(tmp_path: Path) -> None:
+    class Damaged(RocksSeenStore):
+        def get_many(self, keys: Sequence[bytes]) -> Never:
+            raise SeenDamaged(f"a block with {keys}")
+
+    seen = Damaged(tmp_path, SLICE_SPAN_MS)
+    partition = Partition(1, 0, 0, seen)
+    with pytest.raises(SeenDamaged):
+        partition.absorb(*_record(3, BEGIN_MS, 2), measures_of(Catalogue(1, ())), SLICE_SPAN_MS)
+    assert partition.slice is None
+    assert (partition.next_offset, partition.append_ms, partition.untaken_events) == (0, 0, 0)
+    seen.close()

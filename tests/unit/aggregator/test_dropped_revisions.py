@@ -28,7 +28,7 @@ from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.limits import BLOCK_KEPT_MS, BLOCK_MAKING_MS, RETENTION_NOTICE_MS
-from meterline.ports import Unavailable
+from meterline.ports import OutdatedMeters, Unavailable
 from meterline.usage import Block, Flush, RevisionNotice, Seal, SliceId, SliceRows, columns_of
 from tests.unit.aggregator.audited import Audited
 from tests.unit.aggregator.dropping import NUMBERS, Dropping
@@ -242,6 +242,10 @@ async def test_a_worker_that_lags_counts_again_by_newer_meters(dropping: Droppin
     await dropping.change("sum", "$['v']")
     await dropping.grow_old()
     await dropping.drop()
+    with pytest.raises(OutdatedMeters):
+        await world.run(slept)
+    while await slept.read_ahead():
+        pass  # beside counting, in a worker
     await world.run(slept)
     assert slept.catalogue.version > version
     await slept.close_all()

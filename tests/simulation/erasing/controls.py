@@ -107,8 +107,8 @@ class ByTheClock(Eraser):
 class Suspicious(Aggregator):
     """A slice that differs is read again, though somebody else has sealed it."""
 
-    async def _is_sealed(self, _slice_id: SliceId) -> bool:
-        return False
+    async def _sealed_by(self, _slice_id: SliceId) -> int | None:
+        return None
 
 
 def unsealed(state: ErasuresState) -> None:

@@ -52,7 +52,7 @@ async def look(world: World) -> None:
 def look_through_blocks(world: World) -> None:
     """What every meter says by its blocks, as anybody may know them, is what its tallies say."""
     blocks, log = world.blocks, world.log.number
-    if world.binding.lost is not None:
+    if world.binding.lost is not None or world.decay.lacks_late():
         return
     if world.rng.random() < 0.5:
         blocks.note(log, world.time.now_ms())

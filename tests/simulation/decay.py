@@ -1,6 +1,7 @@
 """Rows of sealed slices that the store loses in silence, and who finds that out.
 
-What is lost is in no answer, so a world goes on; and it is put back before the world is judged.
+What is lost is in few answers, so a world goes on; and it is put back before the world is judged.
+Only late rows are read, of slices without a block: what answers lack then is not looked at.
 """
 
 import random
@@ -50,6 +51,11 @@ class Decay:
             return False
         table, identity, row = self.lost[slice_id]
         return bool(self._usage.tables[table].get(identity) != row)
+
+    def lacks_late(self) -> bool:
+        """Whether a late row is lost: answers through blocks may lack it, and no defence is due."""
+        lost = [of for of, (table, *_) in self.lost.items() if table.startswith("late")]
+        return any(map(self.is_lost, lost))
 
     def is_seen(self, slice_id: SliceId, revisions: Sequence[int]) -> bool:
         """Whether it is, for whoever knows these revisions."""

@@ -54,5 +54,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "seals that are added up once": Substitutes(sums=doubled, profile=LATE),
     "bounds that a late seal lowers": Substitutes(sums=raised, profile=UNAWARE),
     "sums of what is filled in": Substitutes(sums=unasked, profile=LATE),
-    "bounds that are looked for": Substitutes(progress=Settling, profile=UNAWARE | {"workers": 1}),
+    "bounds that are looked for": Substitutes(
+        progress=Settling, profile=UNAWARE | {"workers": 1, "meters_change_s": 1.0}
+    ),
 }

@@ -67,7 +67,7 @@ test: needs install ## run quick and standard tests; fetches and starts Kafka, C
 	$(BIN)/python -m tests.services fetch
 	$(PYTEST) 3 --tier standard $(TESTS)
 
-test-all: needs install ## run all tests, as CI does (30 minutes)
+test-all: needs install ## run all tests, as CI does (50 minutes)
 	$(BIN)/python -m tests.services fetch
 	$(PYTEST) 3 --tier long $(TESTS)
 

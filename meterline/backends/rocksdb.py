@@ -6,6 +6,7 @@ and older ones leave whole. So removal follows the log and never the wall clock.
 """
 
 import asyncio
+import errno
 import os
 import shutil
 import struct
@@ -44,6 +45,7 @@ from meterline.usage import SeenRow
 _VALUE: Final = struct.Struct(">QQ8s")  # position, append_ms, check
 _ROW: Final = struct.Struct(">16s24s")  # key, value
 _FIRST: Final = struct.Struct(">16sQQ8s")
+_FOR_A_PERSON: Final = (errno.EEXIST, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS)
 _APPLIED: Final = b"meta:applied"  # generation prefixes are shorter than this and start with "g"
 _NEWEST: Final = b"meta:newest"
 _NUMBER: Final = struct.Struct(">Q")
@@ -297,11 +299,13 @@ def _damage_named(folder: Path) -> Iterator[None]:
 @contextmanager
 def _disk_named() -> Iterator[None]:
     """Errors of files that are no part of a store yet: nothing of the store is damaged. A full disk
-    gets room again, and whoever waits goes on.
+    gets room again, and whoever waits goes on; a place that cannot be used needs a person.
     """
     try:
         yield
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FOR_A_PERSON:
+            raise
         text = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise Unavailable(f"seen store: {text}") from error
 

@@ -87,7 +87,7 @@ class Aggregator:
         self.catalogue_store = catalogue_store
         self._horizon_ms = horizon_ms
         self.traces = CountedTraces()
-        self._writer = Writer(usage, progress, recorder)
+        self._writer = Writer(usage, progress, self.traces, recorder)
         self._meters = Meters(catalogue_store, usage)
 
     # --- partitions ---
@@ -265,7 +265,7 @@ class Aggregator:
             if partition.recorded != (version, end):
                 reached.append(Reached(partition, partition.epoch, end))
         if reached:
-            self._writer.start(rows, reached, version, self.traces)
+            self._writer.start(rows, reached, version)
         return bool(reached)
 
     def _tell_lookups(self, partition: Partition) -> None:

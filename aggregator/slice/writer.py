@@ -34,7 +34,11 @@ class Writer:
     """Writes flushes one after the other. Not for use by two tasks at once."""
 
     def __init__(
-        self, usage: UsageStore, progress: ProgressStore, recorder: Recorder = SILENT
+        self,
+        usage: UsageStore,
+        progress: ProgressStore,
+        traces: CountedTraces,
+        recorder: Recorder = SILENT,
     ) -> None:
         self._recorder = recorder
         self._usage = usage
@@ -43,7 +47,7 @@ class Writer:
         self._reached: Sequence[Reached] = ()
         self._catalogue = -1
         self._task: asyncio.Task[None] | None = None
-        self._traces = CountedTraces()
+        self._traces = traces
         self._traced: Sequence[Traced] = ()
 
     @property
@@ -56,16 +60,9 @@ class Writer:
         """Whether there is a flush that is not known to be durable."""
         return self._flush is not None
 
-    def start(
-        self,
-        flush: Flush,
-        reached: Sequence[Reached],
-        catalogue: int,
-        traces: CountedTraces | None = None,
-    ) -> None:
+    def start(self, flush: Flush, reached: Sequence[Reached], catalogue: int) -> None:
         """Begin to write; what was begun before must be finished."""
         assert not self.owes, "one flush at a time"
-        self._traces = traces or CountedTraces()
         self._traced = self._traces.take_out()
         self._flush, self._reached, self._catalogue = flush, reached, catalogue
         self._task = asyncio.create_task(self._write(flush))

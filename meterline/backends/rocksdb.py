@@ -287,7 +287,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        text = _first_line(error)
         if _HELD in text:
             message = f"another process uses the seen store in {folder}: stop it"
             raise Unsuitable(message) from error
@@ -306,8 +306,11 @@ def _disk_named() -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _FOR_A_PERSON:
             raise
-        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise Unavailable(f"seen store: {text}") from error
+        raise Unavailable(f"seen store: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _prefix(generation: int) -> bytes:

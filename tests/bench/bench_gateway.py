@@ -56,11 +56,13 @@ def requests_of(size: int) -> list[bytes]:
 
 
 @contextmanager
-def gateway(behind: str, *more: str) -> Iterator[tuple[int, psutil.Process]]:
-    """The port and the process of a gateway with this behind it."""
+def gateway(
+    behind: str, *more: str, checkout: str | None = None
+) -> Iterator[tuple[int, psutil.Process]]:
+    """The port and the process of a gateway with this behind it, of this build or another one's."""
     command = [sys.executable, "-m", "tests.bench.gateway_process", behind, str(CORE), *more]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         try:

@@ -5,41 +5,26 @@ Processor time an event is compared, as in `bench_metrics`.
 """
 
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-import psutil
 import uvloop
 
-from tests.bench.bench_gateway import CONNECTIONS, CORE, beside_the_gateway, cpu_s, requests_of
+from tests.bench.bench_gateway import (
+    CONNECTIONS,
+    beside_the_gateway,
+    cpu_s,
+    gateway,
+    requests_of,
+)
 from tests.bench.load import run_load
 from tests.traced.collector import collecting
 
 ROUNDS = 5
 SECONDS = 2.0
 BEFORE = "METERLINE_BENCH_BEFORE"
-
-
-@contextmanager
-def _gateway(folder: str, where: str, *more: str) -> Iterator[tuple[int, psutil.Process]]:
-    command = [sys.executable, "-m", "tests.bench.gateway_process", f"sqlite:{folder}", str(CORE)]
-    with subprocess.Popen(
-        [*command, "measured", *more],
-        cwd=where,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline()), psutil.Process(process.pid)
-        finally:
-            process.communicate()
 
 
 def _costs(size: int, ways: dict[str, tuple[str, ...]]) -> dict[str, list[float]]:
@@ -50,7 +35,7 @@ def _costs(size: int, ways: dict[str, tuple[str, ...]]) -> dict[str, list[float]
         for name, (where, *more) in ways.items():
             with (
                 tempfile.TemporaryDirectory() as folder,
-                _gateway(folder, where, *more) as (port, process),
+                gateway(f"sqlite:{folder}", "measured", *more, checkout=where) as (port, process),
             ):
                 uvloop.run(run_load(port, requests, CONNECTIONS[size], 0.5))
                 before_s = cpu_s(process)

@@ -62,15 +62,20 @@ def seen_extent(state: _Tables, span: SeenSpan) -> SeenExtent:
 
 
 def seen_keys(state: _Tables, span: SeenSpan, low: int, high: int) -> bytes:
-    """Packed as the port says; of two rows of a key the later one."""
-    last = {row.key: row for row in _spanned(state, span)}
+    """Those of a share, packed."""
+    rows = _spanned(state, span)
+    return packed([row for row in rows if low <= int.from_bytes(row.key[:2], "big") < high])
+
+
+def packed(rows: Sequence[SeenRow]) -> bytes:
+    """Keys as the port gives them: sorted, each once, with its last position."""
+    last = {row.key: row for row in rows}
     return b"".join(
         key
         + position(row.offset, row.place).to_bytes(8, "big")
         + row.append_ms.to_bytes(8, "big")
         + row.check
         for key, row in sorted(last.items())
-        if low <= int.from_bytes(key[:2], "big") < high
     )
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from importlib.metadata import version
 
 from aggregator.drivers.standing import Standing
-from aggregator.slice.tracing import CountedTraces
 from aggregator.step import Aggregator
 from control.health import Health
 from control.v3.installation.backfill import backfill_of
@@ -50,7 +49,7 @@ class Telemetry:
 
     def of_counting(self, step: Aggregator, standing: Standing) -> None:
         """What an aggregator knows of itself."""
-        step.traces = CountedTraces(self.tracer)
+        step.traces.tracer = self.tracer
 
         def glance() -> None:
             held = list(step.partitions.values())

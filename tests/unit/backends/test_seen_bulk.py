@@ -18,6 +18,7 @@ from meterline.backends.rocksdb import RocksSeenStore
 from meterline.event import position
 from meterline.ports import SeenDamaged, Unavailable
 from meterline.usage import SeenRow
+from tests.simulation.raw import packed
 
 HORIZON_MS = 1_000
 KEYS = [bytes([n]) * 16 for n in range(50)]
@@ -26,7 +27,8 @@ LIFE = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from meterline.backends.rocksdb import RocksSeenStore
-from tests.unit.backends.test_seen_bulk import HORIZON_MS, KEYS, packed, rows_of
+from tests.simulation.raw import packed
+from tests.unit.backends.test_seen_bulk import HORIZON_MS, KEYS, rows_of
 async def main():
     store = RocksSeenStore(Path(sys.argv[1]), HORIZON_MS)
     bulk = store.bulk()
@@ -41,18 +43,6 @@ asyncio.run(main())
 
 def rows_of(keys: Sequence[bytes], offset: int) -> list[SeenRow]:
     return [SeenRow(1, 0, offset, at, 0, 5, key, bytes(8)) for at, key in enumerate(keys)]
-
-
-def packed(rows: Sequence[SeenRow]) -> bytes:
-    """As the usage store gives them: sorted, each key once, with its last position."""
-    last = {row.key: row for row in rows}
-    return b"".join(
-        key
-        + position(row.offset, row.place).to_bytes(8, "big")
-        + row.append_ms.to_bytes(8, "big")
-        + row.check
-        for key, row in sorted(last.items())
-    )
 
 
 def left(folder: Path) -> list[Path]:

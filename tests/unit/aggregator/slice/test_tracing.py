@@ -75,7 +75,7 @@ async def test_counting_tells_a_trace_once_it_is_durable(
     meters = Meters(0)
     meters.add(Aggregation.SUM, next(fresh_numbers))
     worker = world.worker(meters)
-    worker.traces = CountedTraces(book := Book())
+    worker.traces.tracer = book = Book()
     await world.send(numbered(0, 10))
     await world.run(worker)
     assert book.pages == []

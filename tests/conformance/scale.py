@@ -16,7 +16,7 @@ EXAMPLES_CI: Final = 30
 EXAMPLES: Final = int(os.environ.get(EXAMPLES_VARIABLE, EXAMPLES_CI))
 """Requests made up for one operation."""
 
-BODIES: Final = int(os.environ.get(BODIES_VARIABLE, "10000"))
+BODIES: Final = int(os.environ.get(BODIES_VARIABLE, "5000"))
 """Bodies sent to the door."""
 
 assert EXAMPLES > 0, f"{EXAMPLES_VARIABLE} is at least 1: without examples nothing is tested"

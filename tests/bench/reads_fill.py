@@ -27,6 +27,9 @@ FIRST_SLICE: Final = 10**12  # no log is as long: what came through the door lie
 PATHS, REGIONS = 7, 3
 MERGES_S: Final = 900
 MERGES_QUIET_S: Final = 5
+_APART: Final = """SELECT table, partition FROM system.parts
+WHERE active AND database = currentDatabase() AND table LIKE '%\\_by\\_subject'
+GROUP BY 1, 2 HAVING count() > 1"""
 GROUPS: Final = (
     "concat('[\"/path/', toString(number % 7), '\",\"region-', toString(number % 3), '\"]')"
 )
@@ -135,14 +138,15 @@ def seal(control: Path, shape: Shape, catalogue: int, counts: Counts) -> None:
 
 
 async def merges_ended(url: str) -> float:
-    """Wait until the server merges nothing any more, for `MERGES_S` at most: an old store has been
-    merged long ago. The seconds that it took.
+    """Wait until the server merges nothing any more, and a block that is ordered by subject is one
+    part, for `MERGES_S` at most: an old store has been merged long ago. The seconds that it took.
     """
     connection, begun = Connection(url), time.perf_counter()
     quiet = 0
     while quiet < MERGES_QUIET_S and time.perf_counter() - begun < MERGES_S:
         ((merges,),) = await connection.query("SELECT count() FROM system.merges", {})
-        quiet = 0 if merges else quiet + 1
+        apart = await connection.query(_APART, {})
+        quiet = 0 if merges or apart else quiet + 1
         await asyncio.sleep(1)
     await connection.close()
     return time.perf_counter() - begun

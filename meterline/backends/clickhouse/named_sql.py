@@ -13,14 +13,25 @@ _DURABLE: Final = (
 )
 # Parts below are of one file: nearly all are, of a table that says so.
 _COMPACT: Final = str(1 << 40)
+# A part is planned and opened by itself, and a large block is written as several. Nothing is added
+# to a block, so the engine makes one part of them once they are so old, whatever their sizes.
+_ONE_PART: Final = (
+    "min_age_to_force_merge_seconds = 120, min_age_to_force_merge_on_partition_only = 1"
+)
+_CLAUSES: Final = {
+    "{durable}": _DURABLE,
+    "{compact}": _COMPACT,
+    "{one_part}": _ONE_PART,
+}
 
 
 def _load(name: str) -> dict[str, str]:
     text = files(__package__).joinpath(name).read_text("utf-8")
     parts = _NAME.split(text)[1:]
+    for clause, meaning in _CLAUSES.items():
+        parts = [part.replace(clause, meaning) for part in parts]
     return {
-        key: body.strip().rstrip(";").replace("{durable}", _DURABLE).replace("{compact}", _COMPACT)
-        for key, body in zip(parts[::2], parts[1::2], strict=True)
+        key: body.strip().rstrip(";") for key, body in zip(parts[::2], parts[1::2], strict=True)
     }
 
 

@@ -163,7 +163,7 @@ ORDER BY (revision, hour, subject, groups)
 
 -- name: hours_by_subject
 -- The same rows, subject first. All columns of a granule lie side by side in one file: one subject is read at one
--- place of each block, not at one for each column (docs/decisions/0079).
+-- place of each block, not at one for each column (docs/decisions/0079). The engine makes one part of a block.
 CREATE TABLE IF NOT EXISTS hours_by_subject (
     block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)),
@@ -172,7 +172,7 @@ CREATE TABLE IF NOT EXISTS hours_by_subject (
 ) ENGINE = MergeTree
 PARTITION BY block
 ORDER BY (revision, subject, hour, groups)
-{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact};
+{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact}, {one_part};
 
 -- name: days
 -- Blocks by day (since 1970 UTC), window first.
@@ -196,7 +196,7 @@ CREATE TABLE IF NOT EXISTS days_by_subject (
 ) ENGINE = MergeTree
 PARTITION BY block
 ORDER BY (revision, subject, day, groups)
-{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact};
+{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact}, {one_part};
 
 -- name: member_hours
 -- Distinct values of blocks by hour, window first.
@@ -216,7 +216,7 @@ CREATE TABLE IF NOT EXISTS member_hours_by_subject (
 ) ENGINE = MergeTree
 PARTITION BY block
 ORDER BY (revision, subject, hour, groups, member)
-{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact};
+{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact}, {one_part};
 
 -- name: member_days
 -- Distinct values of blocks by day, window first.
@@ -236,7 +236,7 @@ CREATE TABLE IF NOT EXISTS member_days_by_subject (
 ) ENGINE = MergeTree
 PARTITION BY block
 ORDER BY (revision, subject, day, groups, member)
-{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact};
+{durable}, index_granularity = 1024, min_bytes_for_wide_part = {compact}, {one_part};
 
 -- name: hours_of_all
 -- Blocks by hour, all subjects together.
@@ -276,6 +276,22 @@ ALTER TABLE member_hours_by_subject
 -- name: member_days_side_by_side
 ALTER TABLE member_days_by_subject
     MODIFY SETTING min_bytes_for_wide_part = {compact};
+
+-- name: hours_in_one_part
+ALTER TABLE hours_by_subject
+    MODIFY SETTING {one_part};
+
+-- name: days_in_one_part
+ALTER TABLE days_by_subject
+    MODIFY SETTING {one_part};
+
+-- name: member_hours_in_one_part
+ALTER TABLE member_hours_by_subject
+    MODIFY SETTING {one_part};
+
+-- name: member_days_in_one_part
+ALTER TABLE member_days_by_subject
+    MODIFY SETTING {one_part};
 
 -- name: rejected
 -- Events that a meter matched without a usable value: they can be listed.

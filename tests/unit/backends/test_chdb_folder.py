@@ -194,7 +194,7 @@ def test_nothing_is_asked_of_a_store_that_has_all_and_only_what_is_missing_of_ot
     assert missing([]) == [TABLES[name] for name in NAMES]
     older = [*(("table", name, "") for name in NAMES), ("column", "rejects", "type")]
     of_rejects, of_events, *others = missing(older)
-    along_log, side_by_side = others[:4], others[4:]
+    along_log, side_by_side, one_part = others[:4], others[4:8], others[8:]
     assert of_rejects.startswith("ALTER TABLE rejects ADD COLUMN IF NOT EXISTS subject String")
     assert "EXISTS type " not in of_rejects
     assert of_events == TABLES["events_indexes"].replace("\n   ", "")
@@ -204,6 +204,9 @@ def test_nothing_is_asked_of_a_store_that_has_all_and_only_what_is_missing_of_ot
     bases = ("hours", "days", "member_hours", "member_days")
     for statement, table in zip(side_by_side, bases, strict=True):
         assert statement.startswith(f"ALTER TABLE {table}_by_subject MODIFY SETTING min_bytes_")
+    merged = "MODIFY SETTING min_age_to_force_merge_seconds"
+    for statement, table in zip(one_part, bases, strict=True):
+        assert statement.startswith(f"ALTER TABLE {table}_by_subject {merged}")
 
 
 def test_a_folder_that_is_not_there_needs_nothing(tmp_path: Path) -> None:

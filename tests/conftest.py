@@ -8,10 +8,12 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
 
+from meterline.backends.clickhouse.clients.access import connected
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import open_database
@@ -22,6 +24,8 @@ from tests.services.choose import open_service
 from tests.services.service import Service, ServiceError
 from tests.side_by_side import SideBySide, turn
 from tests.tiers import MARKS, Tier, folder_of, holds_some, tier_of
+
+PARTS_MAX: Final = 200  # of a store that tests share
 
 # How long an example takes says more of the machine than of the rule.
 settings.register_profile("untimed", deadline=None)
@@ -150,12 +154,16 @@ def postgres(postgres_service: Service) -> str:
 
 
 @pytest.fixture(scope="session")
-def chdb_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of the embedded usage store, one for all tests: chDB allows one folder a process.
+def chdb_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of the embedded usage store, one for all tests: chDB allows one folder a process. One
+    client is held, for the engine ends with the last one, and to start it takes long.
 
     Take a log number and meter revisions of your own (`fresh_numbers`).
     """
-    return f"chdb:{tmp_path_factory.mktemp('chdb')}"
+    url = f"chdb:{tmp_path_factory.mktemp('chdb')}"
+    held = connected(url)
+    yield url
+    held.close()
 
 
 @pytest.fixture(scope="session")
@@ -182,11 +190,25 @@ def with_tables() -> set[str]:
 async def usage_store(chdb_url: str, with_tables: set[str]) -> AsyncIterator[ClickHouseUsageStore]:
     """The embedded usage store, with its tables."""
     made = ClickHouseUsageStore(Connection(chdb_url))
-    if chdb_url not in with_tables:
-        await made.create_tables()
-        with_tables.add(chdb_url)
+    await made_ready(made, chdb_url, with_tables)
     yield made
     await made.close()
+
+
+async def made_ready(store: ClickHouseUsageStore, url: str, with_tables: set[str]) -> None:
+    """It has its tables, and of the rows of tests before only some: they are to change nothing, but
+    whoever rewrites a table rewrites all of them.
+    """
+    if url not in with_tables:
+        await store.create_tables()
+        with_tables.add(url)
+        return
+    there = "FROM system.parts WHERE active AND database = currentDatabase()"
+    ((parts,),) = await store.connection.query(f"SELECT count() {there}", {})
+    if parts > PARTS_MAX:
+        tables = f"SELECT DISTINCT table {there} AND table != 'installation'"
+        for (table,) in await store.connection.query(tables, {}):
+            await store.connection.execute(f"TRUNCATE TABLE {table} SYNC")
 
 
 @pytest.fixture(scope="session")

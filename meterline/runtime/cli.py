@@ -1,27 +1,20 @@
-"""The command line `meterline`."""
+"""The command line `meterline`: a command is imported when it is asked for, and no other is."""
 
-import asyncio
 import errno
 import os
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from meterline.ports import Unavailable, Unsuitable
-from meterline.problem import Problem
-from meterline.runtime.commands.archives import COMMANDS
-from meterline.runtime.commands.audit import audit
-from meterline.runtime.commands.doctor.command import doctor
-from meterline.runtime.commands.erase import erase
-from meterline.runtime.commands.keys import keys
-from meterline.runtime.commands.receive import receive
-from meterline.runtime.commands.reconcile import reconcile_booked
-from meterline.runtime.commands.send.command import send
-from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
+if TYPE_CHECKING:
+    import asyncio
+
+    from meterline.runtime.settings.reading import Settings
 
 EXIT_SETTINGS: Final = 2
 EXIT_FAILED: Final = 1
@@ -37,10 +30,85 @@ _HINT: Final = {
     errno.ENOSPC: "free some space, then start again",
 }
 
-Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
+Role = Callable[["Settings", "asyncio.Event"], Coroutine[Any, Any, None]]
+
+# Where a command is, and the first sentence of its help, as the command has it.
+COMMANDS: Final = {
+    "audit": (
+        "audit",
+        "audit",
+        "Recount everything that is stored, and print a line for each difference.",
+    ),
+    "backup": ("archives", "write_backup", "Write a backup of all three stores to FOLDER."),
+    "doctor": ("doctor.command", "doctor", "Check the set-up, and say what to change."),
+    "erase": ("erase", "erase", "Erase a subject: its name and payloads go, its usage stays."),
+    "export": (
+        "archives",
+        "write_export",
+        "Write everything to FOLDER, to move it to another set-up.",
+    ),
+    "import": (
+        "archives",
+        "read_export",
+        "Take over what was exported to FOLDER, into empty stores.",
+    ),
+    "keys": ("keys", "keys", "Create, list, rotate and revoke API keys."),
+    "receive": (
+        "receive",
+        "receive",
+        "Run a receiver: verify deliveries of reports, and print each one.",
+    ),
+    "reconcile": (
+        "reconcile",
+        "reconcile_booked",
+        "Compare what a receiver booked with what was sent to it.",
+    ),
+    "restore": ("archives", "read_backup", "Restore the backup in FOLDER into empty stores."),
+    "send": (
+        "send.command",
+        "send",
+        (
+            "Send the events of FILE: CloudEvents, one JSON object per line, or the rows of a CSV"
+            " file."
+        ),
+    ),
+}
+SHORT: Final = frozenset({"backup", "doctor", "erase", "export", "import", "restore"})
+"""Those whose sentence is never cut off in the list."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Later(click.Command):
+    """A command that is not imported yet."""
+
+    def __init__(self, name: str) -> None:
+        module, self._attribute, summary = COMMANDS[name]
+        self._module = f"meterline.runtime.commands.{module}"
+        super().__init__(name, help=summary, short_help=summary if name in SHORT else None)
+
+    def load(self) -> click.Command:
+        """The command itself."""
+        command: click.Command = getattr(import_module(self._module), self._attribute)
+        return command
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is run, or its own help is asked for."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """See `click.Group`."""
+        found = super().get_command(ctx, cmd_name)
+        return found.load() if isinstance(found, Later) else found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See `click.Group`; nothing is imported for the list."""
+        names = self.list_commands(ctx)
+        limit = formatter.width - 6 - max(map(len, names))
+        rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="meterline")
 @click.option(
     "--config", type=click.Path(path_type=Path), help="Settings file. [default: meterline.toml]"
@@ -81,19 +149,16 @@ ROLES: Final = {
 }
 for _name, (_role_name, _help_text) in ROLES.items():
     main.add_command(_role_command(_name, _role_name, _help_text))
-for _command in COMMANDS:
-    main.add_command(_command)
-main.add_command(audit)
-main.add_command(doctor)
-main.add_command(erase)
-main.add_command(keys)
-main.add_command(receive)
-main.add_command(reconcile_booked)
-main.add_command(send)
+for _name in COMMANDS:
+    main.add_command(Later(_name))
 
 
 def _run(config: Path | None, overrides: dict[str, object], role_name: str) -> None:
     """Run a role until it is told to stop; what is wrong is said in words, with an exit code."""
+    import asyncio  # noqa: PLC0415 - as everything here: the list of commands needs none of it
+
+    from meterline.runtime.settings.reading import SettingsError, load_settings  # noqa: PLC0415
+
     try:
         settings = load_settings(config, overrides)
         _run_role(settings, role_name)
@@ -110,8 +175,7 @@ def _run(config: Path | None, overrides: dict[str, object], role_name: str) -> N
         sys.exit(EXIT_FAILED)
 
 
-def _run_role(settings: Settings, role_name: str) -> None:
-    # Imported here: `send` and `receive` must not wait for engines that they do not use.
+def _run_role(settings: "Settings", role_name: str) -> None:
     from meterline.runtime import process  # noqa: PLC0415
     from meterline.runtime.workers import supervisor, worker  # noqa: PLC0415
 
@@ -126,6 +190,9 @@ def _run_role(settings: Settings, role_name: str) -> None:
 
 def _message(error: BaseException) -> str | None:
     """The words of an error that a person can do something about; None for a fault of ours."""
+    from meterline.ports import Unavailable, Unsuitable  # noqa: PLC0415
+    from meterline.problem import Problem  # noqa: PLC0415
+
     if isinstance(error, BaseExceptionGroup):
         message = [_message(one) for one in error.exceptions]
         return None if None in message else "; ".join(filter(None, message))

@@ -3,7 +3,6 @@ client's whole way, under way while other tests run.
 """
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ from clients.openapi.tools import GO, TYPESCRIPT, go_command, npm_packages, run
 from tests.clients.way import told
 from tests.journey.client import Server
 from tests.journey.deadline import until
-from tests.journey.processes import PROGRAM, role_process
+from tests.journey.processes import role_process, run_command
 from tests.services.local import LocalService, free_port
 
 KEY_WITHIN_S = 60.0
@@ -88,14 +87,7 @@ def access(keyed_server: LocalService, started: tuple[Path, Path]) -> Access:
 
     def of(namespace: str) -> dict[str, str]:
         arguments = ["keys", "--data", data, "create", "--name", "tests", "--namespace", namespace]
-        made = subprocess.run(
-            [str(PROGRAM), *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=KEY_WITHIN_S,
-        )
-        key = made.stdout.strip()
+        key = run_command(arguments, Path(data).parent, {}).strip()
         until("a new key is known", KEY_WITHIN_S, lambda: _known(keyed_server.url, key))
         return {**os.environ, "METERLINE_URL": keyed_server.url, "METERLINE_API_KEY": key}
 

@@ -30,7 +30,7 @@ from tests.clients.receivers import (
 )
 from tests.journey.client import Server
 from tests.journey.deadline import until
-from tests.journey.processes import PROGRAM
+from tests.journey.processes import PROGRAM, completed
 from tests.journey.setups import SetUp, embedded
 from tests.services.local import free_port
 
@@ -305,9 +305,6 @@ def test_what_a_running_meterline_sends_is_booked(
 def reconciled(server: Server, slug: str, secret: str, book: Path) -> tuple[int, str]:
     """Exit code and lines of `meterline reconcile` over a receiver's book."""
     command = [str(PROGRAM), "reconcile", str(book), "--server", server.url, "--report", slug]
-    environment = {**os.environ, "METERLINE_RECEIVE_SECRET": secret}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = completed(command, book.parent, {"METERLINE_RECEIVE_SECRET": secret}, 120)
     assert done.returncode in {0, 1}, done.stderr
     return done.returncode, done.stdout

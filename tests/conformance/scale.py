@@ -12,11 +12,11 @@ EXAMPLES_VARIABLE: Final = "METERLINE_TEST_EXAMPLES"
 BODIES_VARIABLE: Final = "METERLINE_TEST_BODIES"
 SEED_VARIABLE: Final = "METERLINE_TEST_SEED"
 
-EXAMPLES_CI: Final = 30
+EXAMPLES_CI: Final = 15
 EXAMPLES: Final = int(os.environ.get(EXAMPLES_VARIABLE, EXAMPLES_CI))
 """Requests made up for one operation."""
 
-BODIES: Final = int(os.environ.get(BODIES_VARIABLE, "5000"))
+BODIES: Final = int(os.environ.get(BODIES_VARIABLE, "3000"))
 """Bodies sent to the door."""
 
 assert EXAMPLES > 0, f"{EXAMPLES_VARIABLE} is at least 1: without examples nothing is tested"

@@ -18,6 +18,7 @@ from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.migrate import migrate
+from tests.conftest import made_ready
 
 DATABASES: Final = ("sqlite", "postgresql")
 
@@ -94,8 +95,6 @@ async def usage_store(
     """A usage store that others write to as well: take numbers of your own (`fresh_numbers`)."""
     url = request.getfixturevalue("chdb_url" if request.param == "chdb" else "clickhouse")
     made = ClickHouseUsageStore(Connection(url))
-    if url not in with_tables:
-        await made.create_tables()
-        with_tables.add(url)
+    await made_ready(made, url, with_tables)
     yield made
     await made.close()

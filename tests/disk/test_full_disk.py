@@ -2,12 +2,11 @@
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 from tests.disk.disk import Disk
 from tests.journey.deadline import until
-from tests.journey.processes import PROGRAM
+from tests.journey.processes import PROGRAM, completed
 from tests.journey.refusal import refused
 from tests.journey.setups import SetUp, embedded, telling
 
@@ -41,7 +40,7 @@ def counted(setup: SetUp) -> bool:
 def is_clean(setup: SetUp) -> bool:
     """Whether an audit finds nothing."""
     command = [str(PROGRAM), "audit", "--server", setup.control.url]
-    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+    return completed(command, setup.folder, {}).returncode == 0
 
 
 def stop(setup: SetUp) -> None:

@@ -35,6 +35,7 @@ class Asker:
 
     api: Server
     oracle: Oracle
+    pause_s: float = PAUSE_S
     answered: int = 0
     refused: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Asker:
         while not self._ended.is_set():
             for ask in (self._settled, self._erased, self._calls):
                 ask()
-            time.sleep(PAUSE_S)
+            time.sleep(self.pause_s)
 
     def _settled(self) -> None:
         rows = self._asked("settled", SETTLED)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from tests.faults.asking import Asker
+from tests.faults.asking import PAUSE_S, Asker
 from tests.faults.bites import Bites
 from tests.faults.events import METERS, SETTLED
 from tests.faults.installation import Installation, Servers, make_meters
@@ -180,8 +180,8 @@ def benched(
 
 
 @contextmanager
-def asked_meanwhile(bench: Bench) -> Iterator[None]:
+def asked_meanwhile(bench: Bench, pause_s: float = PAUSE_S) -> Iterator[None]:
     """During the block somebody asks, whatever happens: no answer may be wrong at any moment."""
-    bench.asker = Asker(bench.product.api, bench.oracle)
+    bench.asker = Asker(bench.product.api, bench.oracle, pause_s)
     with bench.asker.asking():
         yield

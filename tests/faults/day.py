@@ -24,13 +24,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from tests.faults.day_events import HOUR_MS, LATE_HOURS_MAX, METERS, START_MS, Day, DayOracle
-from tests.faults.forked import ROOT
 from tests.faults.installation import Installation, installed, make_meters
 from tests.faults.labels import LEASE_VARIABLE, SLICE_VARIABLE
 from tests.faults.own_servers import own_servers
 from tests.faults.senders import ACCEPTED, MEDIA, PATH
 from tests.journey.client import Server
 from tests.journey.processes import PROGRAM
+from tests.nursery.forked import ROOT
 
 EVENTS: Final = 10_000_000
 BATCH: Final = 2_000

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from tests.faults.forked import ROOT
 from tests.faults.labels import LEASE_VARIABLE, SLICE_VARIABLE
 from tests.faults.proxy import CLICKHOUSE, POSTGRES, Mode, Protocol, Proxy
 from tests.faults.slot import Slot, slot
 from tests.journey.client import Server
 from tests.journey.processes import run_command
 from tests.journey.setups import LOOPBACK, NOTHING, command_of, fresh_database
+from tests.nursery.forked import ROOT
 from tests.services.service import Service
 
 PARTITIONS: Final = 4

@@ -21,7 +21,6 @@ from aiokafka.structs import TopicPartition
 from meterline.backends.kafka.log import TOPIC_LOOK_S
 from tests.faults.bench import Bench
 from tests.faults.events import METERS, event
-from tests.faults.forked import ROOT
 from tests.faults.installation import PARTITIONS, Servers, installed, make_meters
 from tests.faults.oracle import Oracle
 from tests.faults.senders import UNKNOWN, Senders
@@ -30,6 +29,7 @@ from tests.faults.slot import Slot
 from tests.journey.deadline import until
 from tests.journey.processes import run_command
 from tests.journey.receiver import Receiver
+from tests.nursery.forked import ROOT
 from tests.services.kafka import local_kafka
 from tests.services.service import ServiceError
 

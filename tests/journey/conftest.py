@@ -12,6 +12,7 @@ from tests.journey.moved_clock import MovedClock
 from tests.journey.receiver import Receiver, receiving
 from tests.journey.scheduled import Scheduled, moved_boxes
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
+from tests.services.local import spawned
 from tests.services.service import Service
 from tests.side_by_side import group
 
@@ -46,11 +47,13 @@ def journeys(
     servers: Servers,
 ) -> Iterator[Mapping[str, Future[Journey]]]:
     """Both journeys, made at the same time: each leaves much of the machine idle. They end with
-    the tests of this folder: idle they still take a sixth of a core.
+    the tests of this folder: idle they still take a sixth of a core. Their processes are started
+    as users and containers start them, not forked.
     """
+    place = tmp_path_factory.mktemp("distributed")
     setups = (
-        embedded(tmp_path_factory.mktemp("embedded")),
-        distributed(tmp_path_factory.mktemp("distributed"), servers, with_inbox=True),
+        embedded(tmp_path_factory.mktemp("embedded"), begin=spawned),
+        distributed(place, servers, with_inbox=True, begin=spawned),
     )
 
     def went(setup: SetUp) -> Journey:

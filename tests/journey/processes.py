@@ -1,21 +1,37 @@
-"""The product's own processes: its command `meterline`, run as a user or a container runs it."""
+"""The product's own processes: its command `meterline`.
+
+They are forked, which costs a fraction of the CPU of a start; a journey with `spawned` ones starts
+them as a user or a container does.
+"""
 
 import contextlib
+import os
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.services.command import run_to_end
-from tests.services.local import LocalService
+from tests.nursery.forked import fork
+from tests.services.local import Begin, LocalService, Process, spawned
+from tests.services.service import ServiceError
 
 PROGRAM = Path(sys.executable).with_name("meterline")
 COMMAND_WITHIN_S = 600.0  # most of it for a machine that does something else too
 START_WITHIN_S = 180.0
 PROBE_S = 15.0
+AT_START_ONLY = frozenset({"LD_PRELOAD"})  # variables that a fork is too late for
+
+
+def forked(service: LocalService) -> Process:
+    """Its command, forked, unless its variables need a start of its own."""
+    if not AT_START_ONLY.isdisjoint(service.environment):
+        return spawned(service)
+    environment = {**os.environ, **service.environment}
+    return fork(service.command, service.folder, environment, service.log_path)
 
 
 def role_process(
@@ -25,6 +41,7 @@ def role_process(
     port: int,
     settings: Mapping[str, str],
     program: Sequence[str] = (str(PROGRAM),),
+    begin: Begin = forked,
 ) -> LocalService:
     """A role that is ready to start, in a folder of its own, serving on a port.
 
@@ -40,15 +57,51 @@ def role_process(
         problem=partial(_not_ready, url),
         start_within_s=START_WITHIN_S,
         environment={**settings, "METERLINE_PORT": str(port)},
+        begin=begin,
     )
+
+
+def completed(
+    command: Sequence[str],
+    folder: Path,
+    settings: Mapping[str, str],
+    within_s: float = COMMAND_WITHIN_S,
+) -> subprocess.CompletedProcess[str]:
+    """A command at its end, forked as above. Raises `subprocess.TimeoutExpired`."""
+    environment = {**os.environ, **settings}
+    if not AT_START_ONLY.isdisjoint(settings):
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+        )
+    with tempfile.TemporaryDirectory(prefix="command-") as place:
+        out, err = (Path(place, name) for name in ("out", "err"))
+        process = fork(command, folder, environment, out, err)
+        try:
+            code = process.wait(within_s)
+        finally:
+            process.kill()
+        words = [one.read_text(errors="replace") for one in (out, err)]
+    return subprocess.CompletedProcess(command, code, *words)
 
 
 def run_command(arguments: Sequence[str], folder: Path, settings: Mapping[str, str]) -> str:
     """Run `meterline ARGUMENTS` to its end; what it printed to stdout. Raises `ServiceError` with
     its words if it fails.
     """
-    purpose = f"meterline {arguments[0]}"
-    return run_to_end(purpose, [str(PROGRAM), *arguments], folder, COMMAND_WITHIN_S, settings)
+    done = completed([str(PROGRAM), *arguments], folder, settings)
+    if done.returncode != 0:
+        words = f"{done.stdout}\n{done.stderr}".strip()
+        message = f"`meterline {' '.join(arguments)}` ended with code {done.returncode}:\n{words}"
+        raise ServiceError(message)
+    return done.stdout
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ METER: Final[dict[str, Any]] = {
 LENGTH_MS: Final = {"1m": MINUTE_MS, "1h": HOUR_MS, "1d": DAY_MS}
 GRACE_S: Final = 11  # the least: events may be under way for so long
 MINUTES_AHEAD: Final = 5  # that events are sent for at once, so that no slow machine makes one late
+LAST_MS: Final = 3_000  # of a minute, which pass by themselves
 RUN_WITHIN_S: Final = 240.0
 SIGNED_WITHIN_MS: Final = 5 * MINUTE_MS
 MEDIA: Final = {"Content-Type": "application/cloudevents-batch+json"}
@@ -88,11 +89,14 @@ class Scheduled:
 
     def _minutes(self) -> None:
         """A minute ends while the product runs, and one while it does not."""
-        self._until_run("1m", self._present("1m"))
+        end_ms = self._present("1m")
+        self._move_to(end_ms - LAST_MS)
+        self._until_run("1m", end_ms)
         maker = self.setup.processes["up" if self.setup.name == "embedded" else "dispatch"]
         maker.kill()
         self.missed["1m"] = self.clock.now_ms()
         end_ms = _floor(self.missed["1m"], MINUTE_MS) + MINUTE_MS
+        self._move_to(end_ms - LAST_MS)
         time.sleep(max(0, end_ms - self.clock.now_ms()) / 1_000)
         maker.start()
         self._until_run("1m", end_ms)

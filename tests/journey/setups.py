@@ -16,8 +16,8 @@ import yaml
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.journey.client import Server
-from tests.journey.processes import PROGRAM, role_process, run_command
-from tests.services.local import LocalService, free_port
+from tests.journey.processes import PROGRAM, forked, role_process, run_command
+from tests.services.local import Begin, LocalService, free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load(
     (Path(__file__).resolve().parents[2] / "deploy/compose.yaml").read_text()
@@ -112,14 +112,17 @@ def started(setup: SetUp) -> Iterator[SetUp]:
 
 
 def embedded(
-    folder: Path, more: Mapping[str, str] = NOTHING, program: Sequence[str] = METERLINE
+    folder: Path,
+    more: Mapping[str, str] = NOTHING,
+    program: Sequence[str] = METERLINE,
+    begin: Begin = forked,
 ) -> SetUp:
     """Everything in one process and one folder, with no setting but its folder, its port and
     `more`.
     """
     settings = {"METERLINE_DATA_DIR": str(folder / "data"), **more}
     port = free_port()
-    process = role_process("up", ["up"], folder / "up", port, settings, program)
+    process = role_process("up", ["up"], folder / "up", port, settings, program, begin)
     server = Server(process.url)
     return SetUp("embedded", folder, {"up": process}, server, server)
 
@@ -132,6 +135,7 @@ def distributed(
     with_inbox: bool = False,
     named: bool = True,
     program: Sequence[str] = METERLINE,
+    begin: Begin = forked,
 ) -> SetUp:
     """Each role as a process of its own, with a fresh topic and fresh databases, migrated; `more`
     settings are for all of them. Aggregators have names of their own, unless not `named`.
@@ -171,7 +175,7 @@ def distributed(
             own[INSTANCE_ID] = process  # one that is killed has its partitions again at once
         command = COMPOSE["services"][service]["command"]
         processes[process] = role_process(
-            process, command, folder / process, free_port(), settings | own, program
+            process, command, folder / process, free_port(), settings | own, program, begin
         )
     ingest, control = Server(processes["ingest"].url), Server(processes["control"].url)
     return SetUp("distributed", folder, processes, ingest, control, inbox_topic)

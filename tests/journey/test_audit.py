@@ -15,7 +15,7 @@ from meterline.audit import checksum
 from meterline.event import identity_key
 from tests.journey.client import Server
 from tests.journey.deadline import until
-from tests.journey.processes import PROGRAM, run_command
+from tests.journey.processes import PROGRAM, completed, run_command
 from tests.journey.receiver import Receiver
 from tests.journey.setups import SetUp, embedded, telling
 
@@ -101,7 +101,7 @@ def _get(server: Server, path: str) -> object:
 
 def _audit(setup: SetUp, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(PROGRAM), "audit", "--server", setup.control.url, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    return completed(command, setup.folder, {}, 240)
 
 
 def test_the_account_adds_up(setup: SetUp) -> None:

@@ -24,7 +24,7 @@ from meterline.runtime.commands.receive import receive
 from tests.journey.client import Server
 from tests.journey.deadline import until
 from tests.journey.processes import role_process
-from tests.services.local import LocalService, free_port
+from tests.services.local import LocalService, free_port, spawned
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHIN_S = 600.0
@@ -113,7 +113,7 @@ def server(tmp_path: Path) -> Iterator[LocalService]:
     assert recipe is not None
     assert recipe[1] == "$(BIN)/meterline up --port $(PORT)"
     settings = {"METERLINE_DATA_DIR": str(tmp_path / "data")}
-    process = role_process("up", ["up"], tmp_path / "up", free_port(), settings)
+    process = role_process("up", ["up"], tmp_path / "up", free_port(), settings, begin=spawned)
     try:
         process.start()
         yield process

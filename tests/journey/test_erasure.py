@@ -15,7 +15,7 @@ import pytest
 from tests.journey.deadline import until
 from tests.journey.everywhere import delete_records, everywhere
 from tests.journey.moved_clock import SHORT_SLICES, MovedClock
-from tests.journey.processes import PROGRAM, run_command
+from tests.journey.processes import PROGRAM, completed, run_command
 from tests.journey.receiver import Receiver
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 
@@ -121,7 +121,7 @@ def _totals(setup: SetUp) -> dict[str, float]:
 
 def _audit(setup: SetUp) -> str:
     command = [str(PROGRAM), "audit", "--server", setup.control.url, "--payloads"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    done = completed(command, setup.folder, {}, 240)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

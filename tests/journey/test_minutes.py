@@ -4,7 +4,6 @@ needs minutes is refused.
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,7 @@ import pytest
 from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
 from tests.journey.moved_clock import SHORT_SLICES, MovedClock
-from tests.journey.processes import PROGRAM, run_command
+from tests.journey.processes import PROGRAM, completed, run_command
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 
 V3: Final = "/api/v3/metering"
@@ -132,5 +131,5 @@ def test_hours_stay_when_minutes_go(setup: SetUp, clock: MovedClock) -> None:
         assert _hours(setup) == _expected(EVENTS + 40)
         assert _asked(setup, **DAY, windowSize="MINUTE").status == 400
         audit = [str(PROGRAM), "audit", "--server", setup.control.url]
-        done = subprocess.run(audit, capture_output=True, text=True, check=False, timeout=240)
+        done = completed(audit, setup.folder, {}, 240)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -5,7 +5,6 @@ nothing, and each error that is planted in it is reported, with its cause, and n
 import csv
 import io
 import json
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import pytest
 from meterline.runtime.commands.reconciliation import DifferenceKind
 from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
-from tests.journey.processes import PROGRAM
+from tests.journey.processes import PROGRAM, completed
 from tests.journey.receiver import Delivered, Mailbox, Receiver
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 
@@ -155,14 +154,9 @@ class Delivering:
         book.write_text(text, "utf-8")
         place = ("--server", self.setup.control.url, "--report", slug)
         secret = self.boxes[slug].secret if secret is None else secret
-        return subprocess.run(
-            [str(PROGRAM), "reconcile", str(book), *place, *more],
-            env={**os.environ, "METERLINE_RECEIVE_SECRET": secret},
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
+        command = [str(PROGRAM), "reconcile", str(book), *place, *more]
+        given = {"METERLINE_RECEIVE_SECRET": secret}
+        return completed(command, self.setup.folder, given, WITHIN_S)
 
 
 @pytest.fixture(scope="module", params=SETUPS)

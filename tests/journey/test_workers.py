@@ -22,7 +22,7 @@ from meterline.event import Event, decode_record
 from tests.journey.client import Server
 from tests.journey.deadline import until
 from tests.journey.processes import PROGRAM, role_process
-from tests.services.local import LocalService, free_port, nobody_at
+from tests.services.local import LocalService, free_port, nobody_at, spawned
 
 EVENTS = "/api/v3/metering/events"
 ONE = {"Content-Type": "application/cloudevents+json"}
@@ -89,7 +89,7 @@ class Gateways:
         }
         command = ["ingest", "--workers", str(WORKERS)]
         self.process: LocalService = role_process(
-            "ingest", command, folder / "ingest", self.port, settings
+            "ingest", command, folder / "ingest", self.port, settings, begin=spawned
         )
         self.senders = [Sender(number, self.port) for number in range(SENDERS)]
 

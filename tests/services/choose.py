@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
@@ -83,13 +84,16 @@ def open_service(kind: str, say: Say, environment: Mapping[str, str] = os.enviro
 
 
 def fetch_ahead(say: Say, environment: Mapping[str, str] = os.environ) -> None:
-    """Fetch what local processes will need. Where URLs are given or Docker answers, that is only
-    the PostgreSQL that speaks TLS.
+    """Fetch what local processes will need, all at once. Where URLs are given or Docker answers,
+    that is only the PostgreSQL that speaks TLS.
     """
+    wanted = [postgres_with_tls]
     for kind, fetch in (("kafka", kafka_jars), ("clickhouse", clickhouse_engine)):
         if not environment.get(CHOICES[kind].variable) and not _docker_answers():
-            fetch(say)
-    postgres_with_tls(say)
+            wanted.append(fetch)
+    with ThreadPoolExecutor(len(wanted)) as threads:
+        for fetched in [threads.submit(fetch, say) for fetch in wanted]:
+            fetched.result()
 
 
 def client_url(kind: str, given: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import psutil
 
@@ -28,6 +28,31 @@ TETHER = Path(__file__).with_name("tether.py")
 # A tethered process dies with the thread that spawned it (see tether.py). This one lives as long
 # as the interpreter; pytest's fixtures and `asyncio.to_thread` may use threads that do not.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+
+
+class Process(Protocol):
+    """What is asked of a process, as `subprocess.Popen` answers it."""
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended. Raises `subprocess.TimeoutExpired`."""
+        ...
+
+    def send_signal(self, sig: int) -> None:
+        """Nothing where it has ended."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        ...
 
 
 PORT_FIRST: Final = 10_000
@@ -83,6 +108,15 @@ def data_folder(name: str) -> Iterator[Path]:
         raise
 
 
+def spawned(service: "LocalService") -> Process:
+    """Its command as a process of its own, which ends with this one."""
+    return _SPAWNER.submit(_spawn, service).result()
+
+
+Begin = Callable[["LocalService"], Process]
+"""How the process of a service is begun."""
+
+
 @dataclass(slots=True)
 class LocalService:
     """A server process of ours; `problem()` returns why it does not serve yet, or None."""
@@ -96,7 +130,8 @@ class LocalService:
     start_within_s: float = 180.0
     user: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    _process: subprocess.Popen[bytes] | None = None
+    begin: Begin = spawned
+    _process: Process | None = None
 
     @property
     def pid(self) -> int:
@@ -124,7 +159,7 @@ class LocalService:
         """See `Service.start`."""
         if self._process is not None:
             return
-        self._process = _SPAWNER.submit(self._spawn).result()
+        self._process = self.begin(self)
         deadline = time.monotonic() + self.start_within_s
         while (reason := self.problem()) is not None:
             code = self._process.poll()
@@ -176,24 +211,25 @@ class LocalService:
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        with self.log_path.open("ab") as log:
-            return subprocess.Popen(
-                [
-                    *(sys.executable, "-I", str(TETHER), str(os.getpid()), self.user or "-"),
-                    *self.command,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-                env={**os.environ, **self.environment},
-                start_new_session=True,  # Ctrl-C is for the tests: they stop their servers
-            )
-
     def _log_tail(self) -> str:
         raw = self.log_path.read_bytes()[-LOG_TAIL_BYTES:]
         return raw.decode(errors="replace").strip() or "(it printed nothing)"
+
+
+def _spawn(service: LocalService) -> Process:
+    with service.log_path.open("ab") as log:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-I", str(TETHER), str(os.getpid()), service.user or "-"),
+                *service.command,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=service.folder,
+            env={**os.environ, **service.environment},
+            start_new_session=True,  # Ctrl-C is for the tests: they stop their servers
+        )
 
 
 def _stands(stat: Path) -> bool:

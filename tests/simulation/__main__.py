@@ -1,7 +1,8 @@
 """`python -m tests.simulation`: worlds from seeds, each judged against the oracle.
 
 `--schedules N` lives N worlds from fresh seeds (`--first-seed` chooses them), `--seed N --trace`
-one again, with every turn, and `--controls` those in which a defence is taken away.
+one again, with every turn, and `--controls` those in which a defence is taken away. Some worlds are
+of a kind that no seed draws; a failure is told with the options that live it again.
 """
 
 import argparse
@@ -9,31 +10,44 @@ import secrets
 import sys
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import Outcome, lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DECAYING, ERASING, LOST
+from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST, MINUTES
 
 TOLD_EVERY_S: Final = 2.0  # on a terminal
 LOGGED_EVERY_S: Final = 30.0
 FAILURES_MAX: Final = 10  # then there is enough to look at
 AGAIN: Final = "python -m tests.simulation"
 SEEDS: Final = 1 << 40
-LOST_EVERY: Final = 20  # of so many worlds one loses its usage store
-ERASED_EVERY: Final = 3  # of so many worlds one erases subjects
+KINDS: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
+    "lost-store": (LOST, "its usage store is lost once"),
+    "erasures": (ERASING, "subjects are erased in it"),
+    "decaying": (DECAYING, "sealed slices lose rows in it"),
+    "dropping": (DROPS, "rows of revisions that ended are dropped in it"),
+    "minutes": (MINUTES, "usage by minute is dropped in it"),
+}
+"""What no seed draws, and what it is."""
+PLACES: Final[Mapping[str, Collection[tuple[int, int]]]] = {
+    "lost-store": [(20, 19)],
+    "erasures": [(3, 2)],
+    "decaying": [(15, 3)],
+    "dropping": [(15, 6), (15, 12)],
+    "minutes": [(15, 9), (15, 12)],
+}
+"""Of so many worlds, which one is of a kind. It is of two kinds only where both go together."""
 
 
 def main() -> None:
     """Exits with 1 where a world is not as it must be, and says how to see it again."""
     asked = _asked()
     if asked.seed is not None:
-        world = _world(lost=asked.lost_store, erased=asked.erasures)
-        if asked.decaying:
-            world = Substitutes(profile=DECAYING)
-        _replay(asked.seed, world, trace=asked.trace)
+        kinds = [name for name in KINDS if getattr(asked, name.replace("-", "_"))]
+        _replay(asked.seed, world_of(kinds), trace=asked.trace)
     elif asked.controls:
         _controls(asked.schedules, asked.first_seed or 0)
     else:
@@ -47,9 +61,8 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="at most so long")
     parser.add_argument("--first-seed", type=int, help="the seed of the first; others follow it")
     parser.add_argument("--seed", type=int, help="live this world again")
-    parser.add_argument("--lost-store", action="store_true", help="its usage store is lost once")
-    parser.add_argument("--erasures", action="store_true", help="subjects are erased in it")
-    parser.add_argument("--decaying", action="store_true", help="sealed slices lose rows in it")
+    for name, (_, words) in KINDS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=words)
     parser.add_argument("--trace", action="store_true", help="tell every turn of it")
     parser.add_argument("--controls", action="store_true", help="take away each defence in turn")
     asked = parser.parse_args()
@@ -58,8 +71,19 @@ def _asked() -> argparse.Namespace:
     return asked
 
 
-def _world(*, lost: bool, erased: bool) -> Substitutes:
-    return Substitutes(profile=(LOST if lost else {}) | (ERASING if erased else {}))
+def kinds_of(number: int) -> list[str]:
+    """What world `number` of a run is of."""
+    return [
+        name for name, places in PLACES.items() if any(number % of == one for of, one in places)
+    ]
+
+
+def world_of(kinds: Collection[str]) -> Substitutes:
+    """What is substituted in a world of these kinds."""
+    profile: dict[str, Any] = {}
+    for name in kinds:
+        profile |= KINDS[name][0]
+    return Substitutes(profile=profile)
 
 
 def _replay(seed: int, substitutes: Substitutes, *, trace: bool) -> None:
@@ -78,12 +102,11 @@ def _schedules(schedules: int, seconds: float, first: int) -> None:
     every_s = TOLD_EVERY_S if terminal else LOGGED_EVERY_S
     total = Total()
     while total.done < schedules and time.monotonic() - began_s < seconds:
-        lost = total.done % LOST_EVERY == LOST_EVERY - 1
-        erased = total.done % ERASED_EVERY == ERASED_EVERY - 1
-        outcome = lived(first + total.done, _world(lost=lost, erased=erased))
+        kinds = kinds_of(total.done)
+        outcome = lived(first + total.done, world_of(kinds))
         total.add(outcome)
         if outcome.failures:
-            _tell_failure(outcome, " --lost-store" * lost + " --erasures" * erased)
+            _tell_failure(outcome, "".join(f" --{name}" for name in kinds))
             if len(total.failed) >= FAILURES_MAX:
                 break
         if time.monotonic() - told_s > every_s:

@@ -4,29 +4,22 @@ import secrets
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
+from tests.simulation.__main__ import KINDS, kinds_of, world_of
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST, MINUTES
 
-LOST_STORE = Substitutes(profile=LOST)
-ERASURES = Substitutes(profile=ERASING)
-ERASURES_IN_A_LOST_STORE = Substitutes(profile=LOST | ERASING)
-DROPPING = (Substitutes(profile=DROPS), Substitutes(profile=LOST | DROPS))
-MINUTES_DROPPED = (
-    Substitutes(profile=MINUTES),
-    Substitutes(profile=LOST | MINUTES),
-    Substitutes(profile=DROPS | MINUTES),
-)
-FRESH_WORLDS = 40
-LOST_WORLDS = 12
-ERASING_WORLDS = 30
-DROPPING_WORLDS = 8  # of each sort
-DECAYING_WORLDS = 40
-MINUTES_WORLDS = 15  # of each sort
+# A share of each kind: `make simulate` lives hundreds of them.
+FRESH_WORLDS = 20
+LOST_WORLDS = 6
+ERASING_WORLDS = 12
+DROPPING_WORLDS = 5  # of each sort
+DECAYING_WORLDS = 20
+MINUTES_WORLDS = 8  # of each sort
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
@@ -132,12 +125,12 @@ def test_worlds_that_failed_once_are_well(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", ONCE_FAILED_LOST)
 def test_worlds_that_failed_once_and_lose_their_store_are_well(seed: int) -> None:
-    assert lived(seed, LOST_STORE).failures == ()
+    assert lived(seed, world_of(["lost-store"])).failures == ()
 
 
 @pytest.mark.parametrize("seed", ONCE_FAILED_ERASING)
 def test_worlds_that_failed_once_and_erase_subjects_are_well(seed: int) -> None:
-    assert lived(seed, ERASURES).failures == ()
+    assert lived(seed, world_of(["erasures"])).failures == ()
 
 
 def test_fresh_seeds() -> None:
@@ -156,14 +149,15 @@ def test_fresh_seeds() -> None:
     assert len(dealt) >= FAULTS_MIN, f"only {sorted(dealt)} happened in {lives} worlds"
 
 
-def _all_well(what: Substitutes, worlds: int, again: str) -> tuple[Counter[str], Counter[str]]:
-    """What was dealt and what was reached in fresh worlds without a failure."""
+def _all_well(kinds: Sequence[str], worlds: int) -> tuple[Counter[str], Counter[str]]:
+    """What was dealt and what was reached in fresh worlds of these kinds without a failure."""
     first = secrets.randbelow(1 << 40)
+    again = " ".join([AGAIN, *(f"--{name}" for name in kinds), "--trace"])
     sys.stdout.write(f"seeds {first} to {first + worlds - 1}\n")
     dealt: Counter[str] = Counter()
     reached: Counter[str] = Counter()
     for seed in range(first, first + worlds):
-        outcome = lived(seed, what)
+        outcome = lived(seed, world_of(kinds))
         assert outcome.failures == (), again.format(seed=seed)
         dealt += outcome.dealt
         reached += outcome.reached
@@ -171,40 +165,49 @@ def _all_well(what: Substitutes, worlds: int, again: str) -> tuple[Counter[str],
 
 
 def test_a_usage_store_that_is_lost_is_told_and_what_comes_back_is_whole() -> None:
-    dealt, _ = _all_well(LOST_STORE, LOST_WORLDS, f"{AGAIN} --lost-store --trace")
+    dealt, _ = _all_well(["lost-store"], LOST_WORLDS)
     assert any(what.startswith("usage store lost") for what in dealt)
 
 
 @pytest.mark.parametrize(
-    ("what", "flags", "worlds"),
-    [
-        (ERASURES, "--erasures", ERASING_WORLDS),
-        (ERASURES_IN_A_LOST_STORE, "--erasures --lost-store", LOST_WORLDS // 2),
-    ],
+    ("kinds", "worlds"),
+    [(["erasures"], ERASING_WORLDS), (["lost-store", "erasures"], LOST_WORLDS // 2)],
 )
-def test_subjects_are_erased_and_totals_stay(what: Substitutes, flags: str, worlds: int) -> None:
-    _, reached = _all_well(what, worlds, f"{AGAIN} {flags} --trace")
+def test_subjects_are_erased_and_totals_stay(kinds: Sequence[str], worlds: int) -> None:
+    _, reached = _all_well(kinds, worlds)
     assert reached["subjects erased"] >= worlds, reached
     assert reached["answers refused, since a subject was erased meanwhile"]
 
 
-@pytest.mark.parametrize("how", DROPPING, ids=["kept", "lost"])
-def test_rows_of_revisions_that_ended_go_and_no_number_changes(how: Substitutes) -> None:
-    _, reached = _all_well(how, DROPPING_WORLDS, "seed {seed}")
+@pytest.mark.parametrize("others", [[], ["lost-store"]], ids=["kept", "lost"])
+def test_rows_of_revisions_that_ended_go_and_no_number_changes(others: Sequence[str]) -> None:
+    _, reached = _all_well([*others, "dropping"], DROPPING_WORLDS)
     assert reached["seals that tell of less"]
 
 
 def test_sealed_slices_that_differ_are_recorded_and_no_others() -> None:
-    how = Substitutes(profile=DECAYING)
-    _, reached = _all_well(how, DECAYING_WORLDS, f"{AGAIN} --decaying --trace")
+    _, reached = _all_well(["decaying"], DECAYING_WORLDS)
     assert reached["sealed slices recorded, since they differ"]
 
 
-@pytest.mark.parametrize("how", MINUTES_DROPPED, ids=["kept", "lost", "revisions"])
-def test_minutes_go_and_answers_are_right_or_refused(how: Substitutes) -> None:
-    _, reached = _all_well(how, MINUTES_WORLDS, "seed {seed}")
+@pytest.mark.parametrize(
+    "others", [[], ["lost-store"], ["dropping"]], ids=["kept", "lost", "revisions"]
+)
+def test_minutes_go_and_answers_are_right_or_refused(others: Sequence[str]) -> None:
+    _, reached = _all_well([*others, "minutes"], MINUTES_WORLDS)
     assert reached["periods of minutes dropped"] >= MINUTES_WORLDS // 5, reached
     assert reached["answers where minutes are not kept"], reached
+
+
+def test_every_kind_of_world_is_among_those_of_a_run() -> None:
+    met = Counter(frozenset(kinds_of(number)) for number in range(60))
+    assert set().union(*met) == set(KINDS)
+    together = {frozenset(kinds) for kinds in met if len(kinds) > 1}
+    assert together == {
+        frozenset({"lost-store", "erasures"}),
+        frozenset({"lost-store", "minutes"}),
+        frozenset({"dropping", "minutes"}),
+    }
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

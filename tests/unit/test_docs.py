@@ -131,8 +131,9 @@ def options(words: list[str]) -> set[str]:
             break
         if word.startswith("-"):
             continue
-        assert word in command.commands, f"there is no command {word}"
-        command = command.commands[word]
+        found = command.get_command(click.Context(command), word)
+        assert found is not None, f"there is no command {word}"
+        command = found
         known |= {option for one in command.params for option in one.opts}
     return known
 

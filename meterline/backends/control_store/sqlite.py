@@ -104,6 +104,7 @@ class SqliteTransactions:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             connection.abandoned = True
+            work.add_done_callback(_seen)
             await asyncio.wait([work])  # whoever comes next finds the file free
             raise
 
@@ -134,6 +135,12 @@ class SqliteTransactions:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, self._engine.dispose)
         self._threads.shutdown(wait=False)
+
+
+def _seen(work: asyncio.Future[Any]) -> None:
+    """Its error is nobody's, and not worth a line in the log: who waited for it has gone."""
+    if not work.cancelled():
+        work.exception()
 
 
 def _result_of(act: Act[_T], given: _InThread) -> _T:

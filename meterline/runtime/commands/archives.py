@@ -149,9 +149,7 @@ def _report_audit(audited: "Audited") -> None:
     click.echo(f"Clean: no differences in {audited.slices:,} slices.", err=True)
 
 
-COMMANDS: Final = (
-    _writing("backup", "Write a backup of all three stores to FOLDER."),
-    _reading("restore", "Restore the backup in FOLDER into empty stores."),
-    _writing("export", "Write everything to FOLDER, to move it to another set-up."),
-    _reading("import", "Take over what was exported to FOLDER, into empty stores."),
-)
+write_backup = _writing("backup", "Write a backup of all three stores to FOLDER.")
+read_backup = _reading("restore", "Restore the backup in FOLDER into empty stores.")
+write_export = _writing("export", "Write everything to FOLDER, to move it to another set-up.")
+read_export = _reading("import", "Take over what was exported to FOLDER, into empty stores.")

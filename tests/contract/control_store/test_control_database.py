@@ -1,6 +1,7 @@
 """The control store's database: what its errors become; broken off transactions run again."""
 
 import asyncio
+import gc
 import socket
 import sqlite3
 from functools import partial
@@ -161,6 +162,8 @@ async def test_two_processes_share_one_file(tmp_path: Path) -> None:
 async def test_a_writer_of_another_process_that_does_not_end_is_told_in_time(
     tmp_path: Path,
 ) -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
     path = tmp_path / "held.db"
     database = open_database(f"sqlite:///{path}")
     assert await database.write(_one) == 1
@@ -205,6 +208,8 @@ async def test_a_transaction_that_is_cancelled_holds_nothing_and_is_whole_or_not
 async def test_who_is_cancelled_while_another_process_writes_holds_nothing_later(
     tmp_path: Path,
 ) -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
     path = tmp_path / "held.db"
     database = open_database(f"sqlite:///{path}")
     assert await database.write(_one) == 1
@@ -216,6 +221,9 @@ async def test_who_is_cancelled_while_another_process_writes_holds_nothing_later
     await asyncio.sleep(0.1)
     other.execute("ROLLBACK")
     await asyncio.gather(task, return_exceptions=True)
+    del task
+    gc.collect()
+    assert complaints == [], "a log line about an error that is nobody's"
     other.execute("BEGIN IMMEDIATE")
     other.execute("ROLLBACK")
     other.close()

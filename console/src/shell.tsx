@@ -28,6 +28,7 @@ const PAGES: readonly (readonly [path: string, page: ComponentType])[] = [
   ["/syncs", lazy(() => import("./pages/syncs.js"))],
   ["/new/syncs", lazy(() => import("./sync/create.js"))],
   ["/syncs/:slug", lazy(() => import("./pages/sync.js"))],
+  ["/syncs/:slug/edit", lazy(() => import("./sync/edit.js"))],
   ["/deliveries/:id", lazy(() => import("./pages/delivery.js"))],
   ["/events", lazy(() => import("./pages/events.js"))],
   ["/event", lazy(() => import("./pages/event.js"))],

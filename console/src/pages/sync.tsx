@@ -20,10 +20,12 @@ import {
 import { Actions } from "../sync/actions.js";
 import { Corrections } from "../sync/corrections.js";
 import { Replays } from "../sync/replay.js";
+import { useSync } from "../sync/sync.js";
 import { SecretCard } from "../sync/secret-card.js";
 import { TestDelivery } from "../sync/test-delivery.js";
 import { WindowPreview } from "../sync/window-preview.js";
 import { grouped, many } from "../rules/figures.js";
+import { filterText, graceText, headersText, LATE, scheduleText } from "../rules/sync-change.js";
 import { lasting, retimed } from "../rules/times.js";
 import { SLOW_MS, useApi, useMay, useParam, useSetParams, useView } from "../state.js";
 
@@ -32,12 +34,7 @@ const STATES = ["pending", "sending", "retrying", "delivered", "failed", "cancel
 
 export default function SyncPage() {
   const { slug = "" } = useParams<{ slug: string }>();
-  const path = { reportId: decodeURIComponent(slug) };
-  const report = useApi(
-    ["reports", slug],
-    async () => unwrap(await api.GET("/api/v3/metering/reports/{reportId}", { params: { path } })),
-    SLOW_MS,
-  );
+  const report = useSync(slug);
   return <Answer of={report}>{(found) => <One report={found} />}</Answer>;
 }
 
@@ -89,16 +86,17 @@ function One({ report }: { report: Report }) {
               </span>,
             ],
             ["Receiver", <State key="r" of={receiver.state} />],
-            [
-              "Runs",
-              `every ${{ "1m": "minute", "1h": "hour", "1d": "day" }[report.schedule.interval]}`,
-            ],
+            ["Runs", runs(report, zone)],
             ["Next run", next_run ? <Time key="n" at={next_run.starts_at} /> : "none"],
             [
               "Owed",
               `${many(owed_deliveries, "delivery", "deliveries")}${owed_seconds === undefined ? "" : `, the oldest for ${lasting(owed_seconds * 1000)}`}`,
             ],
             ["One entry for each", ["subject", ...report.query.group_by_dimensions].join(", ")],
+            ["Filter", filterText(report.filter)],
+            ["Headers", headersText(report.endpoint.header_names)],
+            ["Late usage", LATE[report.revisions]],
+            ["Waits for late events", graceText(report.grace_seconds)],
           ]}
         />
         {receiver.summary && <p className="muted">{retimed(receiver.summary, zone)}</p>}
@@ -112,6 +110,13 @@ function One({ report }: { report: Report }) {
       <SecretCard sync={report} />
     </Page>
   );
+}
+
+/** The schedule in words; one that is about to end, too. */
+function runs({ schedule, ending_schedule: ending }: Report, zone: string): string {
+  if (ending === undefined) return retimed(scheduleText(schedule), zone);
+  const until = `${scheduleText(ending)}, until ${ending.ends_at}; then ${scheduleText(schedule)}`;
+  return retimed(until, zone);
 }
 
 function Runs({ report }: { report: Report }) {

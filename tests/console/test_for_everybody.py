@@ -20,6 +20,7 @@ PAGES = {
     "/syncs": "Syncs",
     "/new/syncs": "New sync",
     "/syncs/tokens-daily": "tokens-daily",
+    "/syncs/tokens-daily/edit": "Edit tokens-daily",
     "/events": "Events",
     "/event?source=chat-api&id=r-1": "Event r-1",
     "/refusals": "Refusals",

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.console.doing.keyboard import Keyboard
+from tests.console.keyboard import Keyboard
 from tests.console.filling import API
 from tests.journey.client import Server
 

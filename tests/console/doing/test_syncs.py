@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.doing.keyboard import Keyboard
+from tests.console.keyboard import Keyboard
 from tests.console.filling import API, BATCH, event
 from tests.journey.client import Server
 from tests.journey.deadline import until

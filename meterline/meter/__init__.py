@@ -17,6 +17,7 @@ from meterline.meter.meter import (
     Meter,
     MeterChange,
     MeterDraft,
+    NewestRevisions,
     RevisionState,
     changed,
     differences,

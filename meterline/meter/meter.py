@@ -126,6 +126,15 @@ class Catalogue:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestRevisions:
+    """What a catalogue says of its revisions, without the meters: 0 where it has none."""
+
+    version: int
+    newest: int
+    in_force: int
+
+
+@dataclass(frozen=True, slots=True)
 class MeterDraft:
     """A meter as someone defines it, not yet judged."""
 

@@ -6,7 +6,7 @@ The rules of `meterline.ports` hold here too.
 from typing import Protocol
 
 from meterline.access import AGGREGATOR, COMMAND
-from meterline.meter.meter import Catalogue, Meter, MeterChange, MeterDraft
+from meterline.meter.meter import Catalogue, Meter, MeterChange, MeterDraft, NewestRevisions
 from meterline.meter.revision import MeterRevision
 
 
@@ -88,6 +88,10 @@ class CatalogueStore(Protocol):
 
     async def catalogue_version(self) -> int:
         """The newest version; cheap, asked every second."""
+        ...
+
+    async def newest_revisions(self) -> NewestRevisions:
+        """The same as `catalogue` says of its revisions; cheap, however many meters there are."""
         ...
 
     async def create_meter(

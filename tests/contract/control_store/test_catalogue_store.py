@@ -12,7 +12,14 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.tables.meters import meters as meters_table
 from meterline.backends.control_store.tables.reports import reports
 from meterline.limits import METERS_MAX
-from meterline.meter import Aggregation, CatalogueStore, Meter, MeterDraft
+from meterline.meter import (
+    Aggregation,
+    CatalogueStore,
+    Meter,
+    MeterChange,
+    MeterDraft,
+    NewestRevisions,
+)
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_700_000_000_123
@@ -152,6 +159,23 @@ async def test_a_meter_with_a_report_is_in_use_until_the_report_is_deleted(
 
 def _some_value(column: Column[object]) -> object:
     return {str: "", int: 0, bytes: b""}[column.type.python_type]
+
+
+async def test_the_newest_revisions_are_those_of_the_catalogue(store: CatalogueStore) -> None:
+    async def agree() -> NewestRevisions:
+        told, found = await store.newest_revisions(), await store.catalogue()
+        assert told == NewestRevisions(found.version, found.newest, found.newest_in_force)
+        return told
+
+    assert await agree() == NewestRevisions(0, 0, 0)
+    await store.create_meter("default", _draft("a"), NOW_MS)
+    last = await store.create_meter("other", _draft("b"), NOW_MS)
+    assert (await agree()).in_force == last.revision
+    await store.update_meter("default", "a", MeterChange(event_type="trip"), NOW_MS)
+    waiting = await agree()
+    assert waiting.newest > waiting.in_force == last.revision
+    await store.delete_meter("other", "b", NOW_MS)
+    assert (await agree()).in_force < last.revision
 
 
 async def test_meters_come_by_creation(store: CatalogueStore) -> None:

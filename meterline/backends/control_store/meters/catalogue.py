@@ -4,7 +4,7 @@ Every change first takes its turn, or the next version, in the same transaction:
 one after the other, and whoever sees a version sees every change up to it.
 """
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import case, func, insert, select, update
 from ulid import ULID
 
 from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action
@@ -22,9 +22,20 @@ from meterline.backends.control_store.store import (
     writes,
     written_by,
 )
-from meterline.backends.control_store.tables.meters import catalogue_version, meters
+from meterline.backends.control_store.tables.meters import (
+    catalogue_version,
+    meter_revisions,
+    meters,
+)
 from meterline.limits import METERS_MAX
-from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft, RevisionState
+from meterline.meter import (
+    Catalogue,
+    Meter,
+    MeterChange,
+    MeterDraft,
+    NewestRevisions,
+    RevisionState,
+)
 from meterline.problem import conflict
 
 
@@ -93,6 +104,17 @@ class SqlCatalogueStore(SqlStore):
     async def catalogue_version(self, connection: Connection) -> int:
         """See the port."""
         return await fetch_int(connection, select(catalogue_version.c.version))
+
+    @reads
+    async def newest_revisions(self, connection: Connection) -> NewestRevisions:
+        """See the port."""
+        number, version = meter_revisions.c.revision, select(catalogue_version.c.version)
+        in_force = case((meter_revisions.c.state == RevisionState.IN_FORCE, number))
+        question = rows.folded.with_only_columns(
+            version.scalar_subquery(), func.max(number), func.max(in_force)
+        )
+        found = (await connection.execute(question)).one()
+        return NewestRevisions(int(found[0]), int(found[1] or 0), int(found[2] or 0))
 
     @writes
     async def update_meter(

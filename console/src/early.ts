@@ -6,7 +6,7 @@ const API = "/api/v3/metering";
 const ANSWER_WITHIN_MS = 60_000;
 const OVERVIEW: readonly (readonly [scope: string, path: string])[] = [
   ["status:read", "/status"],
-  ["usage:read", "/accounts"],
+  ["usage:read", "/accounts?meters=false"],
   ["reports:read", "/reports?page[size]=100"],
 ];
 

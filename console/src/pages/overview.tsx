@@ -36,7 +36,8 @@ export function Overview() {
   );
   const accounts = useApi(
     ["accounts"],
-    async () => unwrap(await api.GET("/api/v3/metering/accounts")),
+    async () =>
+      unwrap(await api.GET("/api/v3/metering/accounts", { params: { query: { meters: false } } })),
     SLOW_MS,
     may("usage:read"),
   );

@@ -17,6 +17,7 @@ import {
   TextFilter,
   Time,
 } from "../parts/basics.js";
+import { DeliveryTable } from "../parts/delivery-table.js";
 import { Actions } from "../sync/actions.js";
 import { Corrections } from "../sync/corrections.js";
 import { Replays } from "../sync/replay.js";
@@ -287,40 +288,5 @@ function Deliveries({ report }: { report: Report }) {
         )}
       </Answer>
     </Card>
-  );
-}
-
-export function DeliveryTable({ rows }: { rows: readonly Schemas["Delivery"][] }) {
-  return (
-    <Table
-      label="Deliveries"
-      rows={rows}
-      id={(one) => one.id}
-      columns={[
-        {
-          head: "Subject",
-          cell: (one) => (
-            <Link href={`/deliveries/${one.id}`}>
-              <Name>{one.subject}</Name>
-            </Link>
-          ),
-        },
-        {
-          head: "Window",
-          cell: (one) => (
-            <>
-              <Time at={one.from} /> – <Time at={one.to} />
-            </>
-          ),
-        },
-        { head: "State", cell: (one) => <State of={one.state} /> },
-        { head: "Attempts", number: true, cell: (one) => one.attempt_count },
-        { head: "Why", cell: (one) => one.failure ?? "" },
-        {
-          head: "Next attempt",
-          cell: (one) => (one.next_attempt_at ? <Time at={one.next_attempt_at} ago /> : ""),
-        },
-      ]}
-    />
   );
 }

@@ -23,6 +23,7 @@ CHANGES = {
         "tokens-daily",
         ["Edit", "Pause", "Replay", "End", "Send a test delivery", "Show it", "Rotate it"],
     ),
+    "/subject?key=acme": ("acme", ["Erase"]),
     "/refusals": ("Refusals", []),
     "/keys": ("Keys", ["Create the key", "Rotate", "Revoke"]),
 }

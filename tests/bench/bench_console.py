@@ -56,7 +56,7 @@ new PerformanceObserver((list) => {
 # Of what the first view asks for: from when to when it was on its way, by the name of the path.
 ON_ITS_WAY: Final = """
 performance.getEntriesByType("resource").map((one) => [
-  new URL(one.name).pathname.split("/").at(-1).replace(/-[^-]{8}[.]/, "."),
+  new URL(one.name).pathname.split("/").at(-1).replace(/-.{8}[.]/, "."),
   one.startTime,
   one.responseEnd,
 ])

@@ -250,7 +250,7 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
     # Asked after the flushed ends: what is below them and lacks a meter is in the list by now.
     lists = [
         progress.unfilled(log.number, n, revision, 1)
-        for revision in (newest, pending)
+        for revision in dict.fromkeys((newest, pending))  # mostly one
         for n in range(log.partitions)
     ]
     unfilled = await found.part("control", asyncio.gather(*lists))

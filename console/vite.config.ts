@@ -14,7 +14,7 @@ const early: Plugin = {
     handler: (_, { bundle }) => {
       const built = Object.values(bundle ?? {}).find((one) => one.name === "early");
       const src = BASE + (built?.fileName ?? "src/early.ts");
-      const attrs = { type: "module", async: true, fetchpriority: "high", crossorigin: true, src };
+      const attrs = { type: "module", crossorigin: true, src, async: true, fetchpriority: "high" };
       return [{ tag: "script", attrs, injectTo: "head-prepend" }];
     },
   },

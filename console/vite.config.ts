@@ -12,7 +12,9 @@ const early: Plugin = {
   transformIndexHtml: {
     order: "post",
     handler: (_, { bundle }) => {
-      const built = Object.values(bundle ?? {}).find((one) => one.name === "early");
+      const built = Object.values(bundle ?? {}).find(
+        (one) => one.type === "chunk" && one.name === "early",
+      );
       const src = BASE + (built?.fileName ?? "src/early.ts");
       const attrs = { type: "module", crossorigin: true, src, async: true, fetchpriority: "high" };
       return [{ tag: "script", attrs, injectTo: "head-prepend" }];

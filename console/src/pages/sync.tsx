@@ -18,6 +18,7 @@ import {
   Time,
 } from "../parts/basics.js";
 import { DeliveryTable } from "../parts/delivery-table.js";
+import { RunLine } from "../sync/run-line.js";
 import { Actions } from "../sync/actions.js";
 import { Corrections } from "../sync/corrections.js";
 import { Replays } from "../sync/replay.js";
@@ -31,6 +32,7 @@ import { lasting, retimed } from "../rules/times.js";
 import { SLOW_MS, useApi, useMay, useParam, useSetParams, useView } from "../state.js";
 
 type Report = Schemas["Report"];
+const RUNS = 20;
 const STATES = ["pending", "sending", "retrying", "delivered", "failed", "cancelled"];
 
 export default function SyncPage() {
@@ -130,7 +132,7 @@ function Runs({ report }: { report: Report }) {
         await api.GET("/api/v3/metering/reports/{reportId}/runs", {
           params: {
             path: { reportId: report.id },
-            query: { page: { size: 10, ...(after ? { after } : {}) } },
+            query: { page: { size: RUNS, ...(after ? { after } : {}) } },
           },
         }),
       ),
@@ -146,6 +148,7 @@ function Runs({ report }: { report: Report }) {
             </Empty>
           ) : (
             <>
+              <RunLine runs={data} />
               <Table
                 label="Runs"
                 rows={data}

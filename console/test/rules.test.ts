@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { change, dimensions, grouped, many, share, short } from "../src/rules/figures.js";
+import { change, dimensions, grouped, many, rateText, share, short } from "../src/rules/figures.js";
 import { endedInterval, firstEvent, sending, windowOf } from "../src/rules/first.js";
 import { byField, faultAt, unplaced } from "../src/rules/faults.js";
 import { measured, pathsIn, previewable, repeated } from "../src/rules/draft.js";
@@ -26,6 +26,13 @@ test("figures are grouped without a float", () => {
   assert.equal(dimensions({ region: "north", tier: "pro" }), "region=north, tier=pro");
   assert.equal(dimensions({ tier: "" }), "tier=(empty)");
   assert.equal(dimensions({}), "none");
+});
+
+test("little is not nothing, and the rate of a pause is none", () => {
+  assert.equal(rateText(0), "0");
+  assert.equal(rateText(0.02), "< 0.1");
+  assert.equal(rateText(2.345), "2.3");
+  assert.equal(rateText(12_345.6), "12,346");
 });
 
 test("a share is never rounded to all or nothing", () => {

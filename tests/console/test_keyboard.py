@@ -11,6 +11,7 @@ from tests.journey.deadline import until
 
 JANUARY: Final = "from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&by=P1D"
 
+
 def press(watched: Watched, target: Locator, key: str = "Enter") -> None:
     reach(watched, target)
     watched.page.keyboard.press(key)

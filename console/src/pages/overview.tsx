@@ -176,10 +176,7 @@ function Tiles({
   return (
     <div className="tiles">
       {status.account !== undefined && (
-        <Tile
-          value={rate === undefined ? "…" : rateText(rate)}
-          words="events a second now"
-        />
+        <Tile value={rate === undefined ? "…" : rateText(rate)} words="events a second now" />
       )}
       {accounts && (
         <Tile

@@ -110,7 +110,10 @@ const EVERY: Record<string, string> = { "1d": "day", "1h": "hour", "1m": "minute
 const RUNS = "Runs that are made from now on. What was sent stays as it is.";
 const ATTEMPTS = "Each attempt from now on, also of deliveries that are owed.";
 const NOT_THERE = "Headers are not sent to another address: write them anew.";
-export const LATE = { record: "record corrections and show them", send: "send corrections too" } as const;
+export const LATE = {
+  record: "record corrections and show them",
+  send: "send corrections too",
+} as const;
 
 export function scheduleText(of: Schedule): string {
   return `every ${EVERY[of.interval] ?? of.interval}, counted from ${of.start_at}`;

@@ -120,7 +120,10 @@ export function Erasures() {
             ),
           },
           { head: "State", cell: (one) => <State of={one.state} /> },
-          { head: "What that means", cell: (one) => <div className="words">{STATES[one.state]}</div> },
+          {
+            head: "What that means",
+            cell: (one) => <div className="words">{STATES[one.state]}</div>,
+          },
           { head: "Asked for", cell: (one) => <Time at={one.asked_at} ago /> },
         ]}
       />

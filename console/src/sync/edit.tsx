@@ -166,7 +166,10 @@ function Changes({ of }: { of: readonly Difference[] }) {
         { head: "What", cell: (one) => one.what },
         { head: "Now", cell: (one) => <span className="was">{retimed(one.before, zone)}</span> },
         { head: "Then", cell: (one) => <ins className="becomes">{retimed(one.after, zone)}</ins> },
-        { head: "From when", cell: (one) => <div className="words">{retimed(one.when, zone)}</div> },
+        {
+          head: "From when",
+          cell: (one) => <div className="words">{retimed(one.when, zone)}</div>,
+        },
       ]}
     />
   );

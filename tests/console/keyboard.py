@@ -45,7 +45,7 @@ class Keyboard:
 
     def choose(self, label: str, steps: int) -> None:
         """Go so many options down in a list."""
-        self.reach(self.page.get_by_label(label, exact=True))
+        self.reach(self.page.get_by_role("combobox", name=label, exact=True))
         for _ in range(steps):
             self.page.keyboard.press("ArrowDown")
 

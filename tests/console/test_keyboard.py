@@ -121,7 +121,7 @@ def test_the_time_zone_is_switched(watched: Watched) -> None:
 def test_usage_is_compared_narrowed_and_saved(keyboard: Keyboard) -> None:
     page = keyboard.watched.open(f"/meters/tokens?{JANUARY}", "Tokens used")
     keyboard.choose("Compare with", 1)
-    expect(page.get_by_text("from nothing")).to_be_visible()
+    expect(page.get_by_text("before: no usage")).to_be_visible()
     keyboard.reach(page.get_by_role("button", name="Save as CSV"))
     with page.expect_download() as saved:
         page.keyboard.press("Enter")
@@ -181,7 +181,7 @@ def test_a_subject_is_searched_and_opened(keyboard: Keyboard) -> None:
 def test_what_was_refused_is_found_by_its_kind(keyboard: Keyboard) -> None:
     page = keyboard.watched.open("/refusals", "Refusals")
     keyboard.choose("Kind", 1)
-    expect(page.get_by_label("Kind")).to_have_value("conflict")
+    expect(page.get_by_role("combobox", name="Kind")).to_have_value("conflict")
     keyboard.choose("State", 4)
     expect(page.get_by_role("region", name="Refusals")).to_contain_text("r-2")
     keyboard.press("Compare")

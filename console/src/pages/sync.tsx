@@ -158,7 +158,10 @@ function Runs({ report }: { report: Report }) {
                     head: "Window",
                     cell: (run) => (
                       <>
-                        <Time at={run.from} /> – <Time at={run.to} />
+                        <Time at={run.from} />{" "}
+                        <span className="nowrap">
+                          – <Time at={run.to} />
+                        </span>
                       </>
                     ),
                   },

@@ -20,7 +20,10 @@ export function DeliveryTable({ rows }: { rows: readonly Schemas["Delivery"][] }
           head: "Window",
           cell: (one) => (
             <>
-              <Time at={one.from} /> – <Time at={one.to} />
+              <Time at={one.from} />{" "}
+              <span className="nowrap">
+                – <Time at={one.to} />
+              </span>
             </>
           ),
         },

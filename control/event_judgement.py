@@ -89,7 +89,7 @@ async def judged_events(
 ) -> list[Judged]:
     """These events of a namespace, judged."""
     types = {one.type for one in listed if one.verdict is Verdict.NEW}
-    meters = await stores.catalogue.meters(namespace) if types else []
+    meters = await stores.catalogue.meters(namespace, event_types=types) if types else []
     judges = Judges(meters)
     firsts = await _firsts(stores, listed)
     found = []

@@ -85,7 +85,11 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         ProblemType.BAD_REQUEST,
     ),
     ("subjects of one upsert", f"{limits.SUBJECTS_UPSERT_MAX:,}", ProblemType.BAD_REQUEST),
-    ("meters per namespace", f"{limits.METERS_MAX:,}", ProblemType.CONFLICT),
+    (
+        "meters per namespace (setting `meters_max`)",
+        f"{limits.METERS_MAX:,}, up to {limits.METERS_SET_MAX:,}",
+        ProblemType.CONFLICT,
+    ),
     ("reports per namespace", f"{limits.REPORTS_MAX:,}", ProblemType.CONFLICT),
     (
         "changes of meters per namespace and minute",

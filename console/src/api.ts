@@ -36,10 +36,25 @@ export function meet(answered: boolean): void {
   for (const hear of met.heard) hear();
 }
 
+/** What `early.ts` asked for already; each answer is taken once. */
+async function early(request: Request | string, method: string): Promise<Response | undefined> {
+  const { pathname, search } = new URL(
+    typeof request === "string" ? request : request.url,
+    location.href,
+  );
+  const path = pathname + search;
+  const answer = method === "GET" ? window.meterlineEarly?.get(path) : undefined;
+  window.meterlineEarly?.delete(path);
+  return answer?.catch(() => undefined);
+}
+
 async function asked(request: Request | string, init?: RequestInit): Promise<Response> {
+  const method = typeof request === "string" ? init?.method : request.method;
   let answer: Response;
   try {
-    answer = await fetch(request, { ...init, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+    answer =
+      (await early(request, method ?? "GET")) ??
+      (await fetch(request, { ...init, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) }));
   } catch {
     meet(false);
     throw new Unreached();

@@ -18,25 +18,40 @@ import { Overview } from "./pages/overview.js";
 
 const WhyPanel = lazy(() => import("./parts/why.js"));
 
+type Load = () => Promise<{ default: ComponentType }>;
+
+const LOADED: readonly (readonly [path: string, load: Load])[] = [
+  ["/meters", () => import("./pages/meters.js")],
+  ["/new/meters", () => import("./meter/create.js")],
+  ["/meters/:key", () => import("./pages/meter.js")],
+  ["/meters/:key/revise", () => import("./meter/revise.js")],
+  ["/meters/:key/revisions/:revision", () => import("./meter/revision.js")],
+  ["/syncs", () => import("./pages/syncs.js")],
+  ["/new/syncs", () => import("./sync/create.js")],
+  ["/syncs/:slug", () => import("./pages/sync.js")],
+  ["/syncs/:slug/edit", () => import("./sync/edit.js")],
+  ["/deliveries/:id", () => import("./pages/delivery.js")],
+  ["/events", () => import("./pages/events.js")],
+  ["/event", () => import("./pages/event.js")],
+  ["/refusals", () => import("./pages/refusals.js")],
+  ["/subjects", () => import("./pages/subjects.js")],
+  ["/subject", () => import("./pages/subject.js")],
+  ["/keys", () => import("./pages/keys.js")],
+  ["/changes", () => import("./pages/changes.js")],
+];
 const PAGES: readonly (readonly [path: string, page: ComponentType])[] = [
   ["/", Overview],
-  ["/meters", lazy(() => import("./pages/meters.js"))],
-  ["/new/meters", lazy(() => import("./meter/create.js"))],
-  ["/meters/:key", lazy(() => import("./pages/meter.js"))],
-  ["/meters/:key/revise", lazy(() => import("./meter/revise.js"))],
-  ["/meters/:key/revisions/:revision", lazy(() => import("./meter/revision.js"))],
-  ["/syncs", lazy(() => import("./pages/syncs.js"))],
-  ["/new/syncs", lazy(() => import("./sync/create.js"))],
-  ["/syncs/:slug", lazy(() => import("./pages/sync.js"))],
-  ["/deliveries/:id", lazy(() => import("./pages/delivery.js"))],
-  ["/events", lazy(() => import("./pages/events.js"))],
-  ["/event", lazy(() => import("./pages/event.js"))],
-  ["/refusals", lazy(() => import("./pages/refusals.js"))],
-  ["/subjects", lazy(() => import("./pages/subjects.js"))],
-  ["/subject", lazy(() => import("./pages/subject.js"))],
-  ["/keys", lazy(() => import("./pages/keys.js"))],
-  ["/changes", lazy(() => import("./pages/changes.js"))],
+  ...LOADED.map(([path, load]) => [path, lazy(load)] as const),
 ];
+
+/** The page of this address is fetched at once, not only when it is known who is signed in. */
+function fetchFirst(): void {
+  const here = location.pathname.replace(/^\/console/, "");
+  const is = (path: string) => new RegExp(`^${path.replaceAll(/:\w+/g, "[^/]+")}$`).test(here);
+  LOADED.find(([path]) => is(path))?.[1]().catch(() => undefined); // it is asked for again, and told
+}
+fetchFirst();
+
 const SignIn = lazy(() => import("./pages/sign-in.js"));
 
 /** Where a page is, in words, and the scope that it needs; `of` are the paths of its single ones. */

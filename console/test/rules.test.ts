@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { change, dimensions, grouped, many, share, short } from "../src/rules/figures.js";
+import { change, dimensions, grouped, many, rateText, share, short } from "../src/rules/figures.js";
 import { endedInterval, firstEvent, sending, windowOf } from "../src/rules/first.js";
 import { byField, faultAt, unplaced } from "../src/rules/faults.js";
 import { measured, pathsIn, previewable, repeated } from "../src/rules/draft.js";
@@ -10,6 +10,7 @@ import { windowsUntil } from "../src/rules/windows.js";
 import { troubles, type Sync } from "../src/rules/health.js";
 import { aligned, before, cellsOf, fitting, windowStarts } from "../src/rules/range.js";
 import { seriesOf } from "../src/rules/series.js";
+import { changeOf, differences, editOf, hiddenIn, type Shown } from "../src/rules/sync-change.js";
 import { curl, go, quoted } from "../src/rules/snippets.js";
 import { away, lasting, retimed, written } from "../src/rules/times.js";
 
@@ -25,6 +26,13 @@ test("figures are grouped without a float", () => {
   assert.equal(dimensions({ region: "north", tier: "pro" }), "region=north, tier=pro");
   assert.equal(dimensions({ tier: "" }), "tier=(empty)");
   assert.equal(dimensions({}), "none");
+});
+
+test("little is not nothing, and the rate of a pause is none", () => {
+  assert.equal(rateText(0), "0");
+  assert.equal(rateText(0.02), "< 0.1");
+  assert.equal(rateText(2.345), "2.3");
+  assert.equal(rateText(12_345.6), "12,346");
 });
 
 test("a share is never rounded to all or nothing", () => {
@@ -261,4 +269,66 @@ test("cells cut a window into several, and never reach beyond it", () => {
   assert.equal(cellsOf({ from, to: "2026-01-01T01:00:00Z" }), "PT1M");
   // Days of a zone with half an hour are made of minutes.
   assert.equal(cellsOf({ from: "2025-12-31T18:30:00Z", to: "2026-01-01T18:30:00Z" }), "PT1M");
+});
+
+const START = "2026-01-01T00:00:00Z";
+const SYNC: Shown = {
+  schedule: { interval: "1h", start_at: START },
+  query: { group_by_dimensions: ["model"] },
+  filter: { subject: { $nin: ["internal"] } },
+  endpoint: { url: "https://a.example/", header_names: ["X-Api-Key"] },
+  revisions: "record",
+  grace_seconds: 90,
+};
+const NOTHING = { headers: false, credentials: false };
+
+test("a change of a sync names what differs, and nothing else", () => {
+  const edit = editOf(SYNC);
+  assert.deepEqual(changeOf(edit, SYNC), {});
+  assert.deepEqual(changeOf({ ...edit, interval: "1d", grace: "" }, SYNC), {
+    schedule: { interval: "1d", start_at: START },
+    grace_seconds: null,
+  });
+  assert.deepEqual(changeOf({ ...edit, filter: "none", groups: [], headers: "none" }, SYNC), {
+    query: { group_by_dimensions: [] },
+    endpoint: { url: "https://a.example/", headers: {} },
+    filter: {},
+  });
+  const written = { over: "5", subjects: "a\n\n b ", headerName: "K", headerValue: "v" };
+  assert.deepEqual(changeOf({ ...edit, ...written }, SYNC), {}); // chosen is something else
+  assert.deepEqual(changeOf({ ...edit, ...written, filter: "set", headers: "set" }, SYNC), {
+    endpoint: { url: "https://a.example/", headers: { K: "v" } },
+    filter: { usage: { $gt: "5" }, subject: { $in: ["a", "b"] } },
+  });
+});
+
+test("each difference of a sync says from when it is", () => {
+  assert.deepEqual(differences(SYNC, SYNC, NOTHING), []);
+  const { filter: _, grace_seconds: __, ...rest } = SYNC;
+  const after: Shown = {
+    ...rest,
+    schedule: { interval: "1d", start_at: START },
+    ending_schedule: { ...SYNC.schedule, ends_at: "2026-02-01T00:00:00Z" },
+    endpoint: { url: "https://b.example/" },
+    revisions: "send",
+  };
+  const found = new Map(differences(SYNC, after, NOTHING).map((one) => [one.what, one]));
+  assert.deepEqual(
+    [...found.keys()],
+    ["Schedule", "Filter", "Address", "Headers", "Late usage", "Waits for late events"],
+  );
+  assert.match(found.get("Schedule")?.when ?? "", /^Windows from 2026-02-01T00:00:00Z on/);
+  assert.match(found.get("Headers")?.when ?? "", /write them anew/);
+  assert.equal(found.get("Filter")?.after, "every entry");
+});
+
+test("what is never shown is told as a difference, too", () => {
+  const edit = { ...editOf(SYNC), url: "https://me:secret@a.example/", headers: "set" } as const;
+  const found = differences(SYNC, SYNC, hiddenIn(edit));
+  assert.deepEqual(
+    found.map((one) => one.what),
+    ["User and password", "Headers"],
+  );
+  assert.ok(!JSON.stringify(found).includes("secret"));
+  assert.deepEqual(hiddenIn({ ...editOf(SYNC), url: "https://a.example/?at=a@b" }), NOTHING);
 });

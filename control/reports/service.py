@@ -85,7 +85,8 @@ class ReportService:
 
     async def meter_keys(self, namespace: str) -> dict[str, str]:
         """The keys of all meters of a namespace, by id."""
-        return {meter.id: meter.key for meter in await self.stores.catalogue.meters(namespace)}
+        listed = await self.stores.catalogue.listed_meters(namespace)
+        return {meter.id: meter.key for meter in listed}
 
     def opened(self, sealed: bytes) -> str:
         """A signing secret. Raises `Problem` (unavailable) where this installation has not the key

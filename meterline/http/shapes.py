@@ -92,6 +92,15 @@ def _digits(value: object) -> object:
     return value
 
 
+def _flag(value: object) -> object:
+    """A truth among query parameters: pydantic alone would take "on" and "y" for one, too."""
+    if isinstance(value, str):
+        if value not in ("true", "false"):
+            raise PydanticCustomError("type", "must be true or false")
+        return value == "true"
+    return value
+
+
 def _many(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -112,6 +121,8 @@ Instant = Annotated[int, BeforeValidator(_instant), WithJsonSchema(_DATE_TIME)]
 ZoneName = Annotated[str, AfterValidator(_zone), Field(examples=["Europe/Berlin"])]
 Digits = BeforeValidator(_digits)
 """Marks a whole number among query parameters; it stands behind the bounds."""
+Flag = Annotated[bool, BeforeValidator(_flag)]
+"""A truth among query parameters."""
 Many = BeforeValidator(_many)
 """Marks a list among query parameters: given once it is a list of one."""
 

@@ -126,6 +126,27 @@ class Catalogue:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedMeter:
+    """What a list of meters is searched and sorted by: there may be very many."""
+
+    id: str
+    key: str
+    name: str
+    aggregation: Aggregation
+    created_at_ms: int
+    updated_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewestRevisions:
+    """What a catalogue says of its revisions, without the meters: 0 where it has none."""
+
+    version: int
+    newest: int
+    in_force: int
+
+
+@dataclass(frozen=True, slots=True)
 class MeterDraft:
     """A meter as someone defines it, not yet judged."""
 

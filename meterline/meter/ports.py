@@ -3,10 +3,18 @@
 The rules of `meterline.ports` hold here too.
 """
 
+from collections.abc import Collection
 from typing import Protocol
 
 from meterline.access import AGGREGATOR, COMMAND
-from meterline.meter.meter import Catalogue, Meter, MeterChange, MeterDraft
+from meterline.meter.meter import (
+    Catalogue,
+    ListedMeter,
+    Meter,
+    MeterChange,
+    MeterDraft,
+    NewestRevisions,
+)
 from meterline.meter.revision import MeterRevision
 
 
@@ -90,6 +98,10 @@ class CatalogueStore(Protocol):
         """The newest version; cheap, asked every second."""
         ...
 
+    async def newest_revisions(self) -> NewestRevisions:
+        """The same as `catalogue` says of its revisions; cheap, however many meters there are."""
+        ...
+
     async def create_meter(
         self,
         namespace: str,
@@ -139,8 +151,20 @@ class CatalogueStore(Protocol):
         """A live meter by id (wins) or key."""
         ...
 
-    async def meters(self, namespace: str) -> list[Meter]:
-        """Live meters of a namespace by creation."""
+    async def meters(
+        self,
+        namespace: str,
+        *,
+        ids: Collection[str] | None = None,
+        event_types: Collection[str] | None = None,
+    ) -> list[Meter]:
+        """Live meters of a namespace by creation: of these ids, and those that count, or ever
+        counted, events of these types; None: all.
+        """
+        ...
+
+    async def listed_meters(self, namespace: str) -> list[ListedMeter]:
+        """All live meters of a namespace by creation; cheap, also where they are very many."""
         ...
 
     async def deleted_meters(self, namespace: str, limit: int) -> list[Meter]:

@@ -92,9 +92,16 @@ class ReportStore(Protocol):
         ...
 
     async def update_report(
-        self, report_id: str, change: ReportChange, now_ms: int, *, author: str = COMMAND
+        self,
+        report_id: str,
+        change: ReportChange,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
+        dry_run: bool = False,
     ) -> Report:
-        """The report as changed: runs that are not decided yet, and those to come, go by it.
+        """The report as changed: runs that are not decided yet, and those to come, go by it. With
+        `dry_run` it is the report as it would be, and nothing is changed.
 
         Raises `Problem`: not found, or bad request for a schedule that cannot follow the present
         one (`report.changed`).

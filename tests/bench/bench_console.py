@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -52,10 +53,29 @@ new PerformanceObserver((list) => {
 """
 
 
-def first_view(browser: Browser, url: str) -> tuple[float, int, int]:
-    """Of a browser that was never here: ms until data stands there, bytes as they came over the
-    network, requests.
-    """
+# Of what the first view asks for: from when to when it was on its way, by the name of the path.
+ON_ITS_WAY: Final = """
+performance.getEntriesByType("resource").map((one) => [
+  new URL(one.name).pathname.split("/").at(-1).replace(/-.{8}[.]/, "."),
+  one.startTime,
+  one.responseEnd,
+])
+"""
+PARTS: Final = ("early.js", "index.css", "index.js", "session", "status", "accounts", "reports")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The first view of a browser that was never here."""
+
+    shown_ms: float  # until data stands there
+    size: int  # bytes as they came over the network
+    requests: int
+    parts: dict[str, tuple[float, float]]  # by name, ms when it was asked for, and was there
+
+
+def first_view(browser: Browser, url: str) -> View:
+    """Open the overview in a browser that was never here."""
     context = browser.new_context()
     page = context.new_page()
     page.add_init_script(NOTE)
@@ -67,8 +87,12 @@ def first_view(browser: Browser, url: str) -> tuple[float, int, int]:
     page.get_by_role("region", name="Partitions").get_by_role("cell").first.wait_for()
     page.wait_for_timeout(200)
     shown: float = page.evaluate("window.noted.shown")
+    found: list[tuple[str, float, float]] = page.evaluate(ON_ITS_WAY)
     context.close()
-    return shown, sum(sizes), len(sizes)
+    parts: dict[str, tuple[float, float]] = {}
+    for name, begun, ended in found:
+        parts.setdefault(name, (begun, ended))
+    return View(shown, sum(sizes), len(sizes), parts)
 
 
 def interactions(browser: Browser, url: str) -> list[float]:
@@ -139,11 +163,16 @@ def measured(setup: SetUp, browser: Browser) -> None:
     fill(server)
     first_view(browser, server.url)  # the server compresses its files once
     views = [first_view(browser, server.url) for _ in range(VISITS)]
+    shown = sorted(one.shown_ms for one in views)
     say(
-        f"first view with data: {median(one[0] for one in views):,.0f} ms (of {VISITS};"
-        f" {min(one[0] for one in views):,.0f} to {max(one[0] for one in views):,.0f}),"
-        f" {views[0][1] / 1000:,.1f} kB in {views[0][2]} requests"
+        f"first view with data: {median(shown):,.0f} ms (of {VISITS}; {shown[0]:,.0f} to"
+        f" {shown[-1]:,.0f}), {views[0].size / 1000:,.1f} kB in {views[0].requests} requests"
     )
+    for name in PARTS:
+        there = [one.parts[name] for one in views if name in one.parts]
+        if there:
+            begun, ended = (median(times) for times in zip(*there, strict=True))
+            say(f"  {name}: from {begun:,.0f} to {ended:,.0f} ms")
     waits = interactions(browser, server.url)
     say(
         f"interaction to paint: median {median(waits):,.0f} ms, worst {waits[-1]:,.0f} ms"

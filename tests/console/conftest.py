@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.console.filling import fill
+from tests.console.keyboard import Keyboard
 from tests.console.watched import Watched
 from tests.journey.setups import embedded, started
 
@@ -55,3 +56,9 @@ def watched(browser: Browser, console: str) -> Iterator[Watched]:
     yield one
     context.close()
     assert one.complaints == []
+
+
+@pytest.fixture
+def keyboard(watched: Watched) -> Keyboard:
+    """The page without a mouse."""
+    return Keyboard(watched)

@@ -1,15 +1,18 @@
 """Very much of everything: lists are paged by the server, answers stay small, nothing hangs.
 
-METERLINE_TEST_CROWD=50 makes it a million subjects and a hundred thousand deliveries.
+METERLINE_TEST_CROWD=50 makes it a million subjects and a hundred thousand deliveries,
+METERLINE_TEST_METERS=10000 as many meters as a setting allows.
 """
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Response, expect
 
+from meterline.limits import METERS_MAX
 from tests.console.filling import API, AWAY, BATCH
 from tests.console.watched import Watched
 from tests.journey.client import Server
@@ -17,7 +20,8 @@ from tests.journey.deadline import until
 from tests.journey.setups import embedded, started
 
 FACTOR = int(os.environ.get("METERLINE_TEST_CROWD", "1"))
-METERS, SUBJECTS, DELIVERIES = 260, 20_000 * FACTOR, 2_000 * FACTOR
+METERS = int(os.environ.get("METERLINE_TEST_METERS", str(METERS_MAX)))
+SUBJECTS, DELIVERIES = 20_000 * FACTOR, 2_000 * FACTOR
 BATCH_EVENTS = 1_000
 WITHIN_S = 60.0 + 30.0 * FACTOR
 ANSWER_BYTES_MAX = 200_000
@@ -44,14 +48,23 @@ def send(server: Server, kind: str, subjects: int) -> None:
         assert answer.status == 202, answer.body
 
 
-def fill(server: Server) -> None:
+def meters_file(folder: Path) -> Path:
+    """Settings with all meters: the API would take so many over minutes."""
+    lines = [f"meters_max = {METERS}"]
     for number in range(METERS):
         kind = {0: "many", 1: "reported"}.get(number, f"kind-{number}")
-        meter = {"key": f"m_{number:03}", "name": f"Meter {number}", "aggregation": "sum"}
-        server.made(f"{API}/meters", meter | {"event_type": kind, "value_property": "$.value"})
+        meter = {"key": f"m_{number:04}", "name": f"Meter {number}", "aggregation": "sum"}
+        meter |= {"event_type": kind, "value_property": "$.value"}
+        lines += ["[[meters]]", *(f'{name} = "{value}"' for name, value in meter.items())]
+    path = folder / "meters.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def fill(server: Server) -> None:
     send(server, "many", SUBJECTS)
     send(server, "reported", DELIVERIES)
-    report: dict[str, Any] = {"slug": "crowded", "meter_id_or_key": "m_001", "type": "webhook"}
+    report: dict[str, Any] = {"slug": "crowded", "meter_id_or_key": "m_0001", "type": "webhook"}
     report |= {"schedule": {"interval": "1d"}, "endpoint": {"url": AWAY}}
     server.made(f"{API}/reports", report)
     window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
@@ -66,7 +79,9 @@ def fill(server: Server) -> None:
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with started(embedded(tmp_path_factory.mktemp("crowd"), QUICK)) as setup:
+    folder = tmp_path_factory.mktemp("crowd")
+    settings = {**QUICK, "METERLINE_CONFIG": str(meters_file(folder))}
+    with started(embedded(folder, settings)) as setup:
         fill(setup.control)
         yield setup.control.url
 
@@ -93,10 +108,10 @@ def small(browser: Browser, crowded: str) -> Iterator[Watched]:
 
 def test_meters_are_paged(small: Watched) -> None:
     page = small.open("/meters", "Meters")
-    expect(page.get_by_text("Page 1 of 11, 260 in all")).to_be_visible()
+    expect(page.get_by_text(f"Page 1 of {METERS // 25:,}, {METERS:,} in all")).to_be_visible()
     page.get_by_role("button", name="Next page").click()
     expect(page.get_by_role("link", name="Meter 25", exact=True)).to_be_visible()
-    page.get_by_label("Key contains").fill("m_259")
+    page.get_by_label("Key contains").fill(f"m_{METERS - 1:04}")
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 in all")).to_be_visible()
 
@@ -115,7 +130,7 @@ def test_subjects_are_paged_and_found(small: Watched) -> None:
 
 def test_the_subjects_with_most_usage_are_chosen_by_the_server(small: Watched) -> None:
     span = "from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z&by=PT1H"
-    page = small.open(f"/meters/m_000?{span}&group=subject", "Meter 0")
+    page = small.open(f"/meters/m_0000?{span}&group=subject", "Meter 0")
     top = page.get_by_role("region", name="Top subjects").get_by_role("row")
     expect(top.nth(1)).to_contain_text(f"many-{SUBJECTS - 1:07}")
     expect(top).to_have_count(11)
@@ -145,3 +160,13 @@ def test_events_are_paged_and_the_overview_stays_quick(small: Watched) -> None:
     expect(page.get_by_role("button", name="First page")).to_be_enabled()
     page = small.open("/", "Overview")
     expect(page.get_by_role("region", name="Partitions")).to_be_visible()
+
+
+def test_a_meter_among_very_many_is_chosen_for_a_sync(small: Watched) -> None:
+    page = small.open("/new/syncs", "New sync")
+    page.get_by_role("combobox", name="Meter").fill("m_0001")
+    body = page.get_by_label("The exact body")
+    expect(body).to_contain_text('"subject":"reported-0000000"')
+    page = small.open("/subject?key=reported-0000001", "reported-0000001")
+    expect(page.get_by_text(f"Page 1 of {METERS // 25:,}, {METERS:,} in all")).to_be_visible()
+    expect(page.get_by_role("region", name="Usage")).to_contain_text("why?")

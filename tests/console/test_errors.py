@@ -158,6 +158,21 @@ def test_a_slow_answer_is_awaited_and_other_pages_work(watched: Watched) -> None
     expect(page.get_by_role("link", name="Tokens used")).to_be_visible()
 
 
+def test_what_is_sent_while_nobody_answers_is_told_where_it_was_sent(watched: Watched) -> None:
+    page = watched.open("/syncs/tokens-daily", "tokens-daily")
+    sent = re.compile("/pause$")
+    page.route(sent, lambda route: route.abort())
+    page.get_by_role("button", name="Pause").click()
+    asked = page.get_by_role("alertdialog", name="Pause tokens-daily?")
+    asked.get_by_role("button", name="Pause").click()
+    expect(asked.get_by_role("alert")).to_contain_text("look before you send it again")
+    page.unroute(sent)
+    asked.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("alert").filter(has_text="No answer")).to_have_count(0)
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()  # it was not done
+    watched.forgive("net::ERR_FAILED")
+
+
 def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched) -> None:
     page = watched.open("/", "Overview")
     gone: list[str] = []

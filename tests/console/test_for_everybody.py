@@ -5,7 +5,7 @@ from typing import Literal
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from tests.console.filling import API, ARABIC, LONG, SCRIPT
 from tests.console.watched import Watched
@@ -20,6 +20,7 @@ PAGES = {
     "/syncs": "Syncs",
     "/new/syncs": "New sync",
     "/syncs/tokens-daily": "tokens-daily",
+    "/syncs/tokens-daily/edit": "Edit tokens-daily",
     "/events": "Events",
     "/event?source=chat-api&id=r-1": "Event r-1",
     "/refusals": "Refusals",
@@ -73,3 +74,15 @@ def test_the_first_page_is_small(console: str, browser: Browser) -> None:
     )
     page.close()
     assert 0 < sizes <= 250_000
+
+
+def test_the_first_view_asks_once_for_each_thing(watched: Watched) -> None:
+    """What was asked for before the page's script was there is taken, not asked for again."""
+    asked: list[str] = []
+    watched.page.on("request", lambda request: asked.append(request.url))
+    page = watched.open("/", "Overview")
+    expect(page.get_by_role("region", name="Partitions")).to_be_visible()
+    expect(page.get_by_role("region", name="Syncs")).to_be_visible()
+    expect(page.get_by_text("Where the events of the last 24 hours went")).to_be_visible()
+    for name in ("session", "accounts", "reports"):  # the status is asked for each three seconds
+        assert sum(f"{API}/{name}" in url for url in asked) == 1, asked

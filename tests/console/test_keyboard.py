@@ -1,11 +1,15 @@
 """Each flow by the keyboard alone: Tab to what is meant, Enter, Space, arrows, Escape."""
 
-from typing import Literal
+import re
+from typing import Final, Literal
 
 from playwright.sync_api import Locator, expect
 
+from tests.console.keyboard import Keyboard
 from tests.console.watched import Watched, reach
 from tests.journey.deadline import until
+
+JANUARY: Final = "from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&by=P1D"
 
 
 def press(watched: Watched, target: Locator, key: str = "Enter") -> None:
@@ -101,3 +105,86 @@ def test_the_theme_is_switched(watched: Watched) -> None:
     reach(watched, theme)
     page.keyboard.type("D")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_the_time_zone_is_switched(watched: Watched) -> None:
+    page = watched.open("/syncs/tokens-daily", "tokens-daily")
+    runs = page.get_by_role("region", name="Runs")
+    expect(runs).to_contain_text("2026-01-01 00:00:00")
+    reach(watched, page.get_by_label("Time zone"))
+    page.keyboard.press("ArrowDown")
+    expect(runs).to_contain_text("2026-01-01 01:00:00")  # the viewer is in Berlin
+    page.reload()  # it is kept
+    expect(runs).to_contain_text("2026-01-01 01:00:00")
+
+
+def test_usage_is_compared_narrowed_and_saved(keyboard: Keyboard) -> None:
+    page = keyboard.watched.open(f"/meters/tokens?{JANUARY}", "Tokens used")
+    keyboard.choose("Compare with", 1)
+    expect(page.get_by_text("before: no usage")).to_be_visible()
+    keyboard.reach(page.get_by_role("button", name="Save as CSV"))
+    with page.expect_download() as saved:
+        page.keyboard.press("Enter")
+    assert "1005" in saved.value.path().read_text()
+    keyboard.choose("Only where", 1)
+    keyboard.choose("is", 1)
+    usage = page.get_by_role("region", name="Usage by window")
+    expect(usage).not_to_contain_text("1,005")
+    keyboard.choose("By", 1)
+    expect(page.get_by_role("heading", name="Usage by month")).to_be_visible()
+
+
+def test_a_range_is_written_and_chosen(keyboard: Keyboard) -> None:
+    page = keyboard.watched.open(f"/meters/tokens?{JANUARY}", "Tokens used")
+    usage = page.get_by_role("region", name="Usage by window")
+    expect(usage).to_contain_text("2026-01-01")
+    keyboard.reach(page.get_by_role("spinbutton", name=re.compile("^day, Start")))
+    page.keyboard.press("ArrowUp")
+    expect(usage).not_to_contain_text("2026-01-01")
+    assert "from=2026-01-02" in page.url
+    keyboard.reach(page.get_by_role("button", name="Calendar"))
+    page.keyboard.press("Enter")
+    calendar = page.get_by_role("dialog")
+    expect(calendar.get_by_role("grid")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(calendar).to_be_hidden()
+
+
+def test_what_is_live_is_paused(watched: Watched) -> None:
+    page = watched.open("/events", "Events")
+    live = page.get_by_label("Live")
+    live.wait_for()
+    reach(watched, live)
+    with page.expect_request(re.compile("/events\\?")):  # by itself
+        page.keyboard.press("ArrowDown")
+    expect(live).to_have_value("1")
+    page.keyboard.press("ArrowUp")
+    expect(live).to_have_value("")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(4000)  # else one more
+    assert [url for url in asked if "/events?" in url] == []
+
+
+def test_a_subject_is_searched_and_opened(keyboard: Keyboard) -> None:
+    page = keyboard.watched.open("/subjects", "Subjects")
+    keyboard.reach(page.get_by_label("Key contains"))
+    page.keyboard.type("glob")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Subjects").get_by_role("row")).to_have_count(2)
+    keyboard.follow("globex")
+    page.get_by_role("heading", level=1, name="globex").wait_for()
+    keyboard.follow("Its events")
+    expect(page.get_by_role("region", name="Events")).to_contain_text("r-11")
+
+
+def test_what_was_refused_is_found_by_its_kind(keyboard: Keyboard) -> None:
+    page = keyboard.watched.open("/refusals", "Refusals")
+    keyboard.choose("Kind", 1)
+    expect(page.get_by_role("combobox", name="Kind")).to_have_value("conflict")
+    keyboard.choose("State", 4)
+    expect(page.get_by_role("region", name="Refusals")).to_contain_text("r-2")
+    keyboard.press("Compare")
+    expect(page.get_by_role("region", name="Differences")).to_contain_text("77")
+    keyboard.press("Close")
+    expect(page.get_by_role("region", name="Differences")).to_be_hidden()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.console.watched import Watched
+from tests.console.watched import Watched, reach
 from tests.journey.keyed import OPERATOR, SETTINGS
 from tests.journey.processes import run_command
 from tests.journey.setups import SetUp, embedded, started
@@ -24,14 +24,16 @@ def test_who_signs_in_comes_back_to_the_page_and_signs_out(keyed: SetUp, browser
     watched = Watched(context.new_page(), keyed.control.url)
     page = watched.open("/changes", "Sign in to Meterline")
     assert watched.violations() == []
-    page.get_by_label("API key").fill(key)
-    page.get_by_role("button", name="Sign in").click()
+    reach(watched, page.get_by_label("API key"))  # by keyboard alone, as all that follows
+    page.keyboard.type(key)
+    page.keyboard.press("Enter")
     page.get_by_role("heading", level=1, name="Changes").wait_for()
     assert page.url.endswith("/console/changes")
     (cookie,) = context.cookies()
     assert (cookie["httpOnly"], cookie["secure"], cookie["sameSite"]) == (True, True, "Strict")
     assert key not in str(cookie), "the key itself is kept nowhere"
-    page.get_by_role("button", name="Sign out").click()
+    reach(watched, page.get_by_role("button", name="Sign out"))
+    page.keyboard.press("Enter")
     page.get_by_role("heading", level=1, name="Sign in to Meterline").wait_for()
     assert context.cookies() == []
     context.close()

@@ -67,10 +67,13 @@ def test_the_tour_goes_from_nothing_to_a_verified_delivery(empty: Watched, tmp_p
     page.keyboard.press("Enter")
     expect(step(page, "Make a meter")).to_contain_text("Tokens used counts events")
     expect(page.get_by_role("heading", name="Send an event")).to_be_focused()
-    for language in ("curl", "TypeScript", "Go", "Python"):
-        page.get_by_role("tab", name=language).click()
+    reach(empty, page.get_by_role("tab", name="curl"))
+    for language in ("curl", "Python", "TypeScript", "Go"):
+        expect(page.get_by_role("tab", name=language)).to_be_focused()
         expect(page.get_by_role("tabpanel")).to_contain_text("first-event")
         assert empty.violations() == []
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")  # from the first to the second again
     program = page.get_by_label("Send an event with Python").inner_text()
     for _ in range(2):  # the second counts not
         sent = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
@@ -78,16 +81,20 @@ def test_the_tour_goes_from_nothing_to_a_verified_delivery(empty: Watched, tmp_p
     expect(step(page, "Watch it appear")).to_contain_text("1,250")
     expect(step(page, "Watch it appear")).to_contain_text("from 1 event")
 
-    page.get_by_label("Address").fill(f"http://127.0.0.1:{free_port()}/")
+    reach(empty, page.get_by_label("Address"))
+    page.keyboard.press("Control+a")
+    page.keyboard.type(f"http://127.0.0.1:{free_port()}/")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Send the usage").click()
+    reach(empty, page.get_by_role("button", name="Send the usage"))
+    page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("did not take a test delivery")
     command = page.get_by_label("Command that receives deliveries").inner_text()
     out = tmp_path / "out.ndjson"
     with receiving(command, out):
         for _ in range(100):  # it takes a moment to listen
+            reach(empty, page.get_by_role("button", name="Send the usage"))
             with page.expect_response(re.compile("/test$")) as answer:
-                page.get_by_role("button", name="Send the usage").click()
+                page.keyboard.press("Enter")
             if answer.value.json()["delivered"]:
                 break
             page.wait_for_timeout(200)
@@ -100,7 +107,8 @@ def test_the_tour_goes_from_nothing_to_a_verified_delivery(empty: Watched, tmp_p
     page.set_viewport_size({"width": 390, "height": 844})
     assert empty.overflow() <= 0
     page.reload()  # what is done stays done
-    page.get_by_role("button", name="Show the overview").click()
+    reach(empty, page.get_by_role("button", name="Show the overview"))
+    page.keyboard.press("Enter")
     expect(page.get_by_role("region", name="Tour")).to_be_hidden()
     page.reload()
     expect(page.get_by_role("region", name="Partitions")).to_be_visible()
@@ -109,9 +117,11 @@ def test_the_tour_goes_from_nothing_to_a_verified_delivery(empty: Watched, tmp_p
 
 def test_who_dismisses_the_tour_may_take_it_later(empty: Watched) -> None:
     page = empty.open("/", "Overview")
-    page.get_by_role("button", name="Dismiss the tour").click()
+    reach(empty, page.get_by_role("button", name="Dismiss the tour"))
+    page.keyboard.press("Enter")
     page.reload()
     expect(page.get_by_role("link", name="Make a meter")).to_be_visible()
     expect(page.get_by_role("region", name="Tour")).to_be_hidden()
-    page.get_by_role("button", name="Take the tour").click()
+    reach(empty, page.get_by_role("button", name="Take the tour"))
+    page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Make the meter")).to_be_visible()

@@ -2850,6 +2850,9 @@ type ReportStatus struct {
 // ReportUpdateRequest What an update gives anew; what it leaves out stays. Slug, meter and type never change: they
 // may be there as they are.
 type ReportUpdateRequest struct {
+	// DryRun Only show the report as it would be, and change nothing.
+	DryRun *bool `json:"dry_run,omitempty"`
+
 	// Endpoint Where to.
 	Endpoint *ReportEndpointRequest `json:"endpoint,omitempty"`
 
@@ -3665,6 +3668,9 @@ type ListAccountsParams struct {
 
 	// To Before this hour, at most 744 after `from`. Without it: the end of the present hour.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Meters Whether to count by meter as well. Without, the answer is smaller and comes sooner, and `meters` is empty.
+	Meters *bool `form:"meters,omitempty" json:"meters,omitempty"`
 }
 
 // ListAPIKeysParams defines parameters for ListAPIKeys.
@@ -6004,7 +6010,7 @@ type ClientInterface interface {
 
 	// UpdateReportWithBody Update a report
 	//
-	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
 	//
 	// Scope: `reports:write`.
 	//
@@ -6015,7 +6021,7 @@ type ClientInterface interface {
 
 	// UpdateReport Update a report
 	//
-	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
 	//
 	// Scope: `reports:write`.
 	//
@@ -7750,7 +7756,7 @@ func (c *Client) GetReport(ctx context.Context, reportID string, reqEditors ...R
 
 // UpdateReportWithBody Update a report
 //
-// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
 //
 // Scope: `reports:write`.
 //
@@ -7771,7 +7777,7 @@ func (c *Client) UpdateReportWithBody(ctx context.Context, reportID string, cont
 
 // UpdateReport Update a report
 //
-// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
 //
 // Scope: `reports:write`.
 //
@@ -8383,6 +8389,18 @@ func NewListAccountsRequest(server string, params *ListAccountsParams) (*http.Re
 		if params.To != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Meters != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "meters", *params.Meters, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -12896,7 +12914,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateReportWithBodyWithResponse Update a report
 	//
-	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
 	//
 	// Scope: `reports:write`.
 	//
@@ -12907,7 +12925,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateReportWithResponse Update a report
 	//
-	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
 	//
 	// Scope: `reports:write`.
 	//
@@ -17921,7 +17939,7 @@ func (c *ClientWithResponses) GetReportWithResponse(ctx context.Context, reportI
 
 // UpdateReportWithBodyWithResponse Update a report
 //
-// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
 //
 // Scope: `reports:write`.
 //
@@ -17938,7 +17956,7 @@ func (c *ClientWithResponses) UpdateReportWithBodyWithResponse(ctx context.Conte
 
 // UpdateReportWithResponse Update a report
 //
-// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
 //
 // Scope: `reports:write`.
 //

@@ -16,6 +16,7 @@ interface Form {
   readonly ready?: boolean;
   readonly danger?: boolean;
   readonly opened?: () => void;
+  readonly closed?: () => void;
   /** What is shown instead of the form once it is done, such as a secret. Without it the dialog closes. */
   readonly done?: ReactNode;
   readonly children: (faults: Faults) => ReactNode;
@@ -26,7 +27,7 @@ export function FormDialog(form: Form) {
   // While it is done it stays open: what it answers, such as a secret, is shown once.
   const [busy, setBusy] = useState(false);
   return (
-    <DialogTrigger onOpenChange={(is) => is && form.opened?.()}>
+    <DialogTrigger onOpenChange={(is) => (is ? form.opened?.() : form.closed?.())}>
       <Button className="button">{form.open}</Button>
       <ModalOverlay className="overlay middle" isKeyboardDismissDisabled={busy}>
         <Modal className="ask">

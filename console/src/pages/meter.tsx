@@ -128,6 +128,9 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
                 </b>
               </Why>
             )}
+            {compare === "before" && past.data && !then && (
+              <span className="muted">before: no usage</span>
+            )}
             {then && (
               <span className="muted">
                 before: {grouped(then.value)} ({change(then.value, now?.value) ?? "from nothing"})

@@ -13,7 +13,7 @@ import {
   Table,
   Time,
 } from "../parts/basics.js";
-import { grouped, many, share } from "../rules/figures.js";
+import { grouped, many, rateText, share } from "../rules/figures.js";
 import { troubles, type Trouble } from "../rules/health.js";
 import { lasting, retimed } from "../rules/times.js";
 import { LIVE_MS, SLOW_MS, useApi, useMay, useView } from "../state.js";
@@ -36,7 +36,8 @@ export function Overview() {
   );
   const accounts = useApi(
     ["accounts"],
-    async () => unwrap(await api.GET("/api/v3/metering/accounts")),
+    async () =>
+      unwrap(await api.GET("/api/v3/metering/accounts", { params: { query: { meters: false } } })),
     SLOW_MS,
     may("usage:read"),
   );
@@ -68,7 +69,12 @@ export function Overview() {
             {(found) => (
               <>
                 <Wrong status={found} accounts={accounts.data} reports={synced} />
-                <Tiles status={found} accounts={accounts.data} reports={synced} />
+                <Tiles
+                  status={found}
+                  answeredMs={status.dataUpdatedAt}
+                  accounts={accounts.data}
+                  reports={synced}
+                />
               </>
             )}
           </Answer>
@@ -139,33 +145,29 @@ function Line({ of }: { of: Trouble }) {
 const RATE_SAMPLES = 6;
 
 /** Events a second, from what was received between the answers of the last seconds. */
-function useRate(received: number | undefined): number | undefined {
+function useRate(received: number | undefined, answeredMs: number): number | undefined {
   const [samples, setSamples] = useState<readonly (readonly [number, number])[]>([]);
   useEffect(() => {
-    const timer = setInterval(() => {
-      if (received !== undefined)
-        setSamples((last) => [
-          ...last.slice(1 - RATE_SAMPLES),
-          [performance.now(), received] as const,
-        ]);
-    }, LIVE_MS);
-    return () => clearInterval(timer);
-  }, [received]);
+    if (received !== undefined)
+      setSamples((last) => [...last.slice(1 - RATE_SAMPLES), [answeredMs, received] as const]);
+  }, [received, answeredMs]);
   const [first, last] = [samples[0], samples.at(-1)];
-  if (first === undefined || last === undefined || first === last) return undefined;
+  if (first === undefined || last === undefined || first[0] >= last[0]) return undefined;
   return ((last[1] - first[1]) / (last[0] - first[0])) * 1000;
 }
 
 function Tiles({
   status,
+  answeredMs,
   accounts,
   reports,
 }: {
   status: Status;
+  answeredMs: number;
   accounts: Accounts | undefined;
   reports: readonly Report[];
 }) {
-  const rate = useRate(status.account?.received);
+  const rate = useRate(status.account?.received ?? undefined, answeredMs);
   const owed = reports.reduce((sum, report) => sum + report.status.owed_deliveries, 0);
   const out = reports.filter((report) =>
     ["down", "failing"].includes(report.status.receiver.state),
@@ -174,10 +176,7 @@ function Tiles({
   return (
     <div className="tiles">
       {status.account !== undefined && (
-        <Tile
-          value={rate === undefined ? "…" : grouped(rate.toFixed(rate > 0 && rate < 10 ? 1 : 0))}
-          words="events a second now"
-        />
+        <Tile value={rate === undefined ? "…" : rateText(rate)} words="events a second now" />
       )}
       {accounts && (
         <Tile

@@ -10,11 +10,12 @@ import {
   Page,
   Table,
 } from "../parts/basics.js";
+import { DeliveryTable } from "../parts/delivery-table.js";
 import { Why } from "../parts/why-link.js";
 import { grouped } from "../rules/figures.js";
 import { useApi, useMay, useParam } from "../state.js";
+import { Erase, Erased } from "../subject/erasures.js";
 import { usage } from "../usage.js";
-import { DeliveryTable } from "./sync.js";
 
 /** All of one subject: its usage of every meter, its deliveries, its events. */
 export default function SubjectPage() {
@@ -23,8 +24,14 @@ export default function SubjectPage() {
   return (
     <Page
       title={<Name>{key}</Name>}
-      aside={<Link href={`/events?subject=${encodeURIComponent(key)}`}>Its events</Link>}
+      aside={
+        <>
+          <Link href={`/events?subject=${encodeURIComponent(key)}`}>Its events</Link>
+          <Erase subject={key} />
+        </>
+      }
     >
+      <Erased subject={key} />
       {may("meters:read") && may("usage:read") && <Meters subject={key} />}
       {may("reports:read") && <Deliveries subject={key} />}
     </Page>

@@ -12,6 +12,7 @@ import {
   Time,
 } from "../parts/basics.js";
 import { useApi, useParam, useSetParams } from "../state.js";
+import { Erasures } from "../subject/erasures.js";
 
 export default function Subjects() {
   const setParams = useSetParams();
@@ -64,6 +65,7 @@ export default function Subjects() {
           )
         }
       </Answer>
+      <Erasures />
     </Page>
   );
 }

@@ -17,27 +17,27 @@ import {
   TextFilter,
   Time,
 } from "../parts/basics.js";
+import { DeliveryTable } from "../parts/delivery-table.js";
+import { RunLine } from "../sync/run-line.js";
 import { Actions } from "../sync/actions.js";
 import { Corrections } from "../sync/corrections.js";
 import { Replays } from "../sync/replay.js";
+import { useSync } from "../sync/sync.js";
 import { SecretCard } from "../sync/secret-card.js";
 import { TestDelivery } from "../sync/test-delivery.js";
 import { WindowPreview } from "../sync/window-preview.js";
 import { grouped, many } from "../rules/figures.js";
+import { filterText, graceText, headersText, LATE, scheduleText } from "../rules/sync-change.js";
 import { lasting, retimed } from "../rules/times.js";
 import { SLOW_MS, useApi, useMay, useParam, useSetParams, useView } from "../state.js";
 
 type Report = Schemas["Report"];
+const RUNS = 20;
 const STATES = ["pending", "sending", "retrying", "delivered", "failed", "cancelled"];
 
 export default function SyncPage() {
   const { slug = "" } = useParams<{ slug: string }>();
-  const path = { reportId: decodeURIComponent(slug) };
-  const report = useApi(
-    ["reports", slug],
-    async () => unwrap(await api.GET("/api/v3/metering/reports/{reportId}", { params: { path } })),
-    SLOW_MS,
-  );
+  const report = useSync(slug);
   return <Answer of={report}>{(found) => <One report={found} />}</Answer>;
 }
 
@@ -89,16 +89,17 @@ function One({ report }: { report: Report }) {
               </span>,
             ],
             ["Receiver", <State key="r" of={receiver.state} />],
-            [
-              "Runs",
-              `every ${{ "1m": "minute", "1h": "hour", "1d": "day" }[report.schedule.interval]}`,
-            ],
+            ["Runs", runs(report, zone)],
             ["Next run", next_run ? <Time key="n" at={next_run.starts_at} /> : "none"],
             [
               "Owed",
               `${many(owed_deliveries, "delivery", "deliveries")}${owed_seconds === undefined ? "" : `, the oldest for ${lasting(owed_seconds * 1000)}`}`,
             ],
             ["One entry for each", ["subject", ...report.query.group_by_dimensions].join(", ")],
+            ["Filter", filterText(report.filter)],
+            ["Headers", headersText(report.endpoint.header_names)],
+            ["Late usage", LATE[report.revisions]],
+            ["Waits for late events", graceText(report.grace_seconds)],
           ]}
         />
         {receiver.summary && <p className="muted">{retimed(receiver.summary, zone)}</p>}
@@ -114,6 +115,13 @@ function One({ report }: { report: Report }) {
   );
 }
 
+/** The schedule in words; one that is about to end, too. */
+function runs({ schedule, ending_schedule: ending }: Report, zone: string): string {
+  if (ending === undefined) return retimed(scheduleText(schedule), zone);
+  const until = `${scheduleText(ending)}, until ${ending.ends_at}; then ${scheduleText(schedule)}`;
+  return retimed(until, zone);
+}
+
 function Runs({ report }: { report: Report }) {
   const setParams = useSetParams();
   const [after] = useParam("runs_after");
@@ -124,7 +132,7 @@ function Runs({ report }: { report: Report }) {
         await api.GET("/api/v3/metering/reports/{reportId}/runs", {
           params: {
             path: { reportId: report.id },
-            query: { page: { size: 10, ...(after ? { after } : {}) } },
+            query: { page: { size: RUNS, ...(after ? { after } : {}) } },
           },
         }),
       ),
@@ -140,6 +148,7 @@ function Runs({ report }: { report: Report }) {
             </Empty>
           ) : (
             <>
+              <RunLine runs={data} />
               <Table
                 label="Runs"
                 rows={data}
@@ -149,7 +158,10 @@ function Runs({ report }: { report: Report }) {
                     head: "Window",
                     cell: (run) => (
                       <>
-                        <Time at={run.from} /> – <Time at={run.to} />
+                        <Time at={run.from} />{" "}
+                        <span className="nowrap">
+                          – <Time at={run.to} />
+                        </span>
                       </>
                     ),
                   },
@@ -282,40 +294,5 @@ function Deliveries({ report }: { report: Report }) {
         )}
       </Answer>
     </Card>
-  );
-}
-
-export function DeliveryTable({ rows }: { rows: readonly Schemas["Delivery"][] }) {
-  return (
-    <Table
-      label="Deliveries"
-      rows={rows}
-      id={(one) => one.id}
-      columns={[
-        {
-          head: "Subject",
-          cell: (one) => (
-            <Link href={`/deliveries/${one.id}`}>
-              <Name>{one.subject}</Name>
-            </Link>
-          ),
-        },
-        {
-          head: "Window",
-          cell: (one) => (
-            <>
-              <Time at={one.from} /> – <Time at={one.to} />
-            </>
-          ),
-        },
-        { head: "State", cell: (one) => <State of={one.state} /> },
-        { head: "Attempts", number: true, cell: (one) => one.attempt_count },
-        { head: "Why", cell: (one) => one.failure ?? "" },
-        {
-          head: "Next attempt",
-          cell: (one) => (one.next_attempt_at ? <Time at={one.next_attempt_at} ago /> : ""),
-        },
-      ]}
-    />
   );
 }

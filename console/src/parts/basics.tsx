@@ -176,9 +176,13 @@ const TONES: Record<string, string> = {
   open: "warn",
 };
 
+export function toneOf(state: string): string {
+  return TONES[state] ?? "plain";
+}
+
 /** A state as a word with a tone. The word says all; the colour only helps. */
 export function State({ of }: { of: string }) {
-  return <span className={`state ${TONES[of] ?? "plain"}`}>{of.replaceAll("_", " ")}</span>;
+  return <span className={`state ${toneOf(of)}`}>{of.replaceAll("_", " ")}</span>;
 }
 
 /** A name that others chose: of any length, in any script, never as markup. */

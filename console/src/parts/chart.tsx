@@ -65,6 +65,11 @@ function dataOf(
   return [starts.map((ms) => ms / 1000), ...(before === undefined ? [] : [[...before]]), ...lines];
 }
 
+/** Marks of an axis; one that says the same as the one before it is left empty. */
+function marks(words: readonly string[]): string[] {
+  return words.map((one, place) => (one === words[place - 1] ? "" : one));
+}
+
 function options(
   width: number,
   series: readonly Series[],
@@ -100,7 +105,7 @@ function options(
       },
     },
     axes: [
-      { ...axis, space: 110, values: (_, ticks) => ticks.map((at) => when(at * 1000)) },
+      { ...axis, space: 110, values: (_, ticks) => marks(ticks.map((at) => when(at * 1000))) },
       { ...axis, size: 56, values: (_, ticks) => ticks.map(short) },
     ],
     series: [

@@ -230,7 +230,10 @@ export function ReportedEntries({
           head: "Window",
           cell: (one) => (
             <>
-              <Time at={one.delivery.from} /> – <Time at={one.delivery.to} />
+              <Time at={one.delivery.from} />{" "}
+              <span className="nowrap">
+                – <Time at={one.delivery.to} />
+              </span>
             </>
           ),
         },

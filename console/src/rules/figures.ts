@@ -54,3 +54,9 @@ export function dimensions(of: Readonly<Record<string, string>>): string {
 export function many(count: number, one: string, more = `${one}s`): string {
   return `${grouped(String(count))} ${count === 1 ? one : more}`;
 }
+
+/** Events a second. Little is not nothing. */
+export function rateText(rate: number): string {
+  if (rate > 0 && rate < 0.1) return "< 0.1";
+  return grouped(rate.toFixed(rate > 0 && rate < 10 ? 1 : 0));
+}

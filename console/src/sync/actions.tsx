@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { useLocation } from "wouter";
+import { Link, useLocation } from "wouter";
 
 import { api, unwrap, type Schemas } from "../api.js";
 import { FormDialog } from "../forms/dialog.js";
@@ -13,10 +13,13 @@ import { Replay } from "./replay.js";
 type Report = Schemas["Report"];
 type Owed = "all" | "newest" | "none";
 
-/** What can be done to a sync: pause or resume it, send again, end it. */
+/** What can be done to a sync: change it, pause or resume it, send again, end it. */
 export function Actions({ sync }: { sync: Report }) {
   return (
     <>
+      <Link href={`/syncs/${encodeURIComponent(sync.slug)}/edit`} className="button">
+        Edit
+      </Link>
       {sync.state === "active" ? <Pause sync={sync} /> : <Resume sync={sync} />}
       <Replay sync={sync} />
       <End sync={sync} />

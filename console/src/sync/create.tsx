@@ -4,21 +4,17 @@ import { useState } from "react";
 import { api, unwrap, type Schemas } from "../api.js";
 import { AskForm } from "../forms/ask-form.js";
 import { Needs } from "../forms/fields.js";
-import { faultsOf, together, type Faults } from "../forms/faults.js";
+import { faultsOf, together } from "../forms/faults.js";
 import { Secret } from "../forms/secret.js";
 import { useStill } from "../forms/still.js";
-import { Card, Code, Empty, Failure, Link, Loading, Page } from "../parts/basics.js";
-import { windowsUntil, type Window } from "../rules/windows.js";
+import { Card, Code, Link, Page } from "../parts/basics.js";
 import { useApi, useMay } from "../state.js";
-import { latest } from "../usage.js";
+import { PreviewOf, usePreview } from "./draft-preview.js";
 import { definitionOf, NEW, requestOf, SYNC_FIELDS, SyncFields, type Draft } from "./form.js";
-import { Bodies, WindowChoice } from "./preview.js";
 import { TestDelivery } from "./test-delivery.js";
 
 type Meter = Schemas["Meter"];
 const OFFERED = 50;
-const WINDOWS = 6;
-const BODIES = 20;
 
 export default function CreateSync() {
   const [made, setMade] = useState<Schemas["ReportWithSecret"]>();
@@ -54,7 +50,8 @@ function Form({ made }: { made: (sync: Schemas["ReportWithSecret"]) => void }) {
   const meters = useMeters(still.meter);
   const meter = meters.find((one) => one.key === draft.meter);
   const preview = usePreview(
-    still,
+    { ...definitionOf(still), slug: still.slug || "new-sync" },
+    still.interval,
     meters.find((one) => one.key === still.meter),
   );
   const create = useMutation({
@@ -91,83 +88,6 @@ function Form({ made }: { made: (sync: Schemas["ReportWithSecret"]) => void }) {
         </Card>
       </div>
     </div>
-  );
-}
-
-/** The bodies that a draft would send for a window that is over. */
-function usePreview(draft: Draft, meter: Meter | undefined) {
-  const may = useMay();
-  const [place, setPlace] = useState(0);
-  const [after, setAfter] = useState("");
-  const end = useApi(
-    ["latest", meter?.event_type],
-    () => latest(meter?.event_type ?? ""),
-    undefined,
-    meter !== undefined && may("events:read"),
-  );
-  const newest = end.data ?? new Date().toISOString();
-  const windows = windowsUntil(newest, draft.interval, Date.now(), WINDOWS);
-  const window = windows[place] as Window;
-  const settled = meter !== undefined && (end.data !== undefined || !may("events:read"));
-  const report = { ...definitionOf(draft), slug: draft.slug || "new-sync" };
-  const found = useApi(
-    ["preview", "report", report, window, after],
-    async () =>
-      unwrap(
-        await api.POST("/api/v3/metering/report-preview", {
-          params: { query: { page: { size: BODIES, ...(after ? { after } : {}) } } },
-          body: { report, ...window },
-        }),
-      ),
-    undefined,
-    settled && may("usage:read"),
-  );
-  const faults: Faults = settled ? faultsOf(found.error, "report.") : new Map();
-  return { found, faults, windows, place, setPlace, setAfter, settled };
-}
-
-function PreviewOf({ preview }: { preview: ReturnType<typeof usePreview> }) {
-  const { found, faults, windows, place, setPlace, setAfter, settled } = preview;
-  const may = useMay();
-  if (!may("usage:read"))
-    return (
-      <p className="muted">
-        A preview needs the scope <code>usage:read</code>.
-      </p>
-    );
-  if (!settled)
-    return (
-      <Empty title="Nothing to show yet">
-        <p>Choose a meter. The bodies of its last windows are shown here as they would be sent.</p>
-      </Empty>
-    );
-  return (
-    <>
-      <div className="filters">
-        <WindowChoice
-          windows={windows}
-          at={place}
-          set={(chosen) => {
-            setAfter("");
-            setPlace(chosen);
-          }}
-          error={faults.get("to") ?? faults.get("from")}
-        />
-      </div>
-      {found.error ? (
-        faults.size > 0 ? (
-          <p className="fault">The preview waits: a field says what is wrong.</p>
-        ) : (
-          <Failure error={found.error} retry={() => void found.refetch()} />
-        )
-      ) : found.data === undefined ? (
-        <Loading />
-      ) : (
-        <div className={`form${found.isPlaceholderData ? " stale" : ""}`}>
-          <Bodies of={found.data} next={setAfter} />
-        </div>
-      )}
-    </>
   );
 }
 

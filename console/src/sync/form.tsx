@@ -1,6 +1,7 @@
 import { Boxes, Field, Select } from "../forms/fields.js";
 import { faultAt, type Faults } from "../forms/faults.js";
 import type { Schemas } from "../api.js";
+import { filterOf, LATE } from "../rules/sync-change.js";
 import { isInterval, type Interval } from "../rules/windows.js";
 
 export interface Draft {
@@ -45,20 +46,16 @@ export const SYNC_FIELDS = [
   "grace_seconds",
 ];
 
-function listed(text: string): string[] {
-  return text
-    .split("\n")
-    .map((one) => one.trim())
-    .filter((one) => one !== "");
-}
+export const EVERY_OPTIONS = [
+  ["1d", "every day of UTC"],
+  ["1h", "every hour"],
+  ["1m", "every minute"],
+] as const;
+export const LATE_OPTIONS = Object.entries(LATE);
 
 /** What decides which bodies are made. */
 export function definitionOf(draft: Draft) {
-  const subjects = listed(draft.subjects);
-  const filter = {
-    ...(draft.over === "" ? {} : { usage: { $gt: draft.over } }),
-    ...(subjects.length === 0 ? {} : { subject: { $in: subjects } }),
-  };
+  const filter = filterOf(draft.over, draft.subjects);
   return {
     slug: draft.slug,
     meter_id_or_key: draft.meter,
@@ -121,11 +118,7 @@ export function SyncFields({
         label="Sends"
         value={draft.interval}
         set={(interval) => isInterval(interval) && put({ interval })}
-        options={[
-          ["1d", "every day of UTC"],
-          ["1h", "every hour"],
-          ["1m", "every minute"],
-        ]}
+        options={EVERY_OPTIONS}
         error={faultAt(faults, "schedule.interval")}
       />
       {dimensions.length > 0 && (
@@ -186,10 +179,7 @@ export function SyncFields({
             label="When usage comes late"
             value={draft.revisions}
             set={(one) => put({ revisions: one === "send" ? "send" : "record" })}
-            options={[
-              ["record", "record corrections and show them"],
-              ["send", "send corrections too"],
-            ]}
+            options={LATE_OPTIONS}
             error={faultAt(faults, "revisions")}
           />
           <Field

@@ -56,13 +56,13 @@ export function Replay({ sync }: { sync: Report }) {
         body: { ...body, per_second: Number(perSecond) },
       }),
     );
-    setOpenedMs(undefined);
     await client.invalidateQueries();
   };
   return (
     <FormDialog
       open="Replay"
       opened={() => setOpenedMs(Date.now())}
+      closed={() => setOpenedMs(undefined)}
       title={run === "" ? "Send deliveries again" : "Send deliveries of this run again"}
       submit={counted ? `Send ${many(counted, "delivery", "deliveries")} again` : "Send again"}
       act={act}

@@ -15,7 +15,7 @@ from control.v3.installation.status import lag_records
 from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import Answer, Call
-from meterline.http.shapes import Instant, InstantShown, Parameters, Ulid
+from meterline.http.shapes import Flag, Instant, InstantShown, Parameters, Ulid
 from meterline.limits import ACCOUNT_HOURS, ACCOUNT_HOURS_MAX
 from meterline.meter import Meter
 from meterline.problem import Fault, invalid
@@ -43,6 +43,13 @@ class AccountParameters(Parameters):
             "Without it: the end of the present hour."
         ),
     ] = None
+    meters: Annotated[
+        Flag,
+        Field(
+            description="Whether to count by meter as well. Without, the answer is smaller and "
+            "comes sooner, and `meters` is empty."
+        ),
+    ] = True
 
 
 class VerdictCountsShown(TypedDict):
@@ -172,14 +179,15 @@ class V3Accounts(Handlers, tag="Accounts"):
         unowned = Scope.OPERATE in call.principal.scopes
         query = AccountQuery(call.namespace, from_ms, to_ms, tuple(meters), unowned)
         lines = await self._ledger.accounts.account_lines(query)
-        counts = await self._ledger.accounts.meter_accounts(query)
+        counted = meters if call.parameters.meters else []
+        counts = await self._ledger.accounts.meter_accounts(query) if counted else []
         by_revision = {count.revision: count for count in counts}
         answer: AccountsShown = {
             "from": rfc3339(from_ms),
             "to": rfc3339(to_ms),
             "total": _counts(lines),
             "data": [_line(line) for line in lines],
-            "meters": [_meter(meter, by_revision[meter.revision]) for meter in meters],
+            "meters": [_meter(meter, by_revision[meter.revision]) for meter in counted],
             "pending": await lag_records(self._stores),
         }
         for table, member in ((EVENTS, "events_kept_from"), (REJECTS, "refusals_kept_from")):

@@ -239,18 +239,18 @@ async def _ask_usage(stores: Stores, found: Findings) -> None:
 
 
 async def _ask_control(stores: Stores, found: Findings) -> None:
-    catalogue = await found.part("control", stores.catalogue.catalogue())
-    if catalogue is None:
+    known = await found.part("control", stores.catalogue.newest_revisions())
+    if known is None:
         return
-    found.version = catalogue.version
-    newest, pending = catalogue.newest_in_force, catalogue.newest
+    found.version = known.version
+    newest, pending = known.in_force, known.newest
     log, progress = stores.log, stores.progress
     found.flushed = await found.part("control", progress.flushed_ends(log.number, newest))
     found.completions = await found.part("control", progress.completions(log.number, newest))
     # Asked after the flushed ends: what is below them and lacks a meter is in the list by now.
     lists = [
         progress.unfilled(log.number, n, revision, 1)
-        for revision in (newest, pending)
+        for revision in dict.fromkeys((newest, pending))  # mostly one
         for n in range(log.partitions)
     ]
     unfilled = await found.part("control", asyncio.gather(*lists))

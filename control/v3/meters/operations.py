@@ -18,7 +18,7 @@ from meterline.http import json_response
 from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import InstantShown, NoParameters, NumberedPage, Parameters, Ulid
 from meterline.limits import METER_CHANGES_MAX
-from meterline.meter import Aggregation, Meter, MeterRevision
+from meterline.meter import Aggregation, ListedMeter, Meter, MeterRevision
 from meterline.problem import ProblemType
 from meterline.window import rfc3339
 
@@ -27,7 +27,7 @@ class MeterFilter(NamedFilter):
     """Conditions on meters, joined by and."""
 
 
-_SORTED_BY: Final[dict[str, Callable[[Meter], Any]]] = {
+_SORTED_BY: Final[dict[str, Callable[[ListedMeter], Any]]] = {
     "key": lambda meter: meter.key,
     "name": lambda meter: meter.name,
     "aggregation": lambda meter: meter.aggregation.value,
@@ -139,18 +139,19 @@ class V3Meters(OfStores, tag="Meters"):
         """One page of the meters that pass the filter."""
         asked = call.parameters
         member, _, direction = asked.sort.partition(" ")
-        meters = [
-            meter
-            for meter in await self._stores.catalogue.meters(call.namespace)
-            if asked.filter.accepts(meter.key, meter.name)
-        ]
-        meters.sort(key=_SORTED_BY[member], reverse=direction == "desc")
-        waiting = await self._stores.revisions.waiting(call.namespace)
+        catalogue = self._stores.catalogue
         listed = [
-            shown(meter, waiting.get(meter.id))
-            for meter in part(meters, asked.page.number, asked.page.size)
+            one
+            for one in await catalogue.listed_meters(call.namespace)
+            if asked.filter.accepts(one.key, one.name)
         ]
-        return json_response(numbered_page(asked.page, listed, len(meters)))
+        listed.sort(key=_SORTED_BY[member], reverse=direction == "desc")
+        ids = [one.id for one in part(listed, asked.page.number, asked.page.size)]
+        found = {one.id: one for one in await catalogue.meters(call.namespace, ids=ids)}
+        waiting = await self._stores.revisions.waiting(call.namespace)
+        # One that was deleted meanwhile is left out.
+        page = [shown(found[one], waiting.get(one)) for one in ids if one in found]
+        return json_response(numbered_page(asked.page, page, len(listed)))
 
     @Operation(
         id="get-meter",

@@ -133,8 +133,10 @@ class V3Reports(OfReports, tag="Reports"):
         description="Change a report. Members that are left out stay as they are. Slug, meter and "
         "type cannot be changed. Final runs stay as they are; others use the new definition. A "
         "new schedule starts at the first boundary that its windows share with the current ones, "
-        "so no window is missing or doubled. An unchanged URL keeps its user information; "
-        "`https://@...` removes it.",
+        "so no window is missing or doubled. An unchanged URL keeps its user information and its "
+        "headers; `https://@...` removes the user information. Deliveries that were not sent yet "
+        "go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would "
+        "be, and in `ending_schedule` when a new schedule would start.",
         scope=Scope.REPORTS_WRITE,
         body=raw_body(
             {JSON: ReportUpdateBody},
@@ -150,9 +152,10 @@ class V3Reports(OfReports, tag="Reports"):
         body = await read_change(call, ReportUpdateBody, V3_NAMES, service, report)
         change = change_of(report, body.definition(), service)
         report = await service.reports.update_report(
-            report.id, change, service.now_ms, author=call.author
+            report.id, change, service.now_ms, author=call.author, dry_run=body.dry_run
         )
-        service.wake()
+        if not body.dry_run:
+            service.wake()
         return await self._shown(report)
 
     @Operation(

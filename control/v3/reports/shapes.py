@@ -93,6 +93,9 @@ class ReportUpdateBody(Closed):
     grace_seconds: Annotated[
         GraceSeconds | None, Field(description="Null: use the setting `grace_ms` again.")
     ] = None
+    dry_run: Annotated[
+        bool, Field(description="Only show the report as it would be, and change nothing.")
+    ] = False
 
     def definition(self) -> Definition:
         """What it gives anew."""
@@ -238,7 +241,6 @@ def report_shown(
     report: Report, meter_key: str, status: ReportStatusShown, last: Run | None = None
 ) -> ReportShown:
     """The report as v3 shows it; what it does not have is left out."""
-    asked = report.schedule_asked
     asked, ending, names = report.schedule_asked, report.takeover, report.headers.names
     endpoint: ReportEndpointShown = {"url": report.endpoint, "header_names": [*names] or None}
     shown: ReportShown = {

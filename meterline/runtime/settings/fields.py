@@ -42,6 +42,7 @@ from meterline.runtime.settings.checks import (
 )
 from meterline.runtime.settings.operating_fields import (
     DrainS,
+    MetersMax,
     MetricsPort,
     TracesRatio,
     TracesUrl,
@@ -341,6 +342,7 @@ class Settings(BaseSettings):
         description="Lowest level of log lines on stderr. Change it to look for a fault.",
         examples=["info"],
     )
+    meters_max: MetersMax = limits.METERS_MAX
     meters: Annotated[list[dict[str, object]], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=list,
         description="Meters that are created at start, each with key, name, aggregation, "

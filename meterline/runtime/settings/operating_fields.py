@@ -30,6 +30,19 @@ DrainS = Annotated[
 ]
 
 
+MetersMax = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=limits.METERS_SET_MAX,
+        description="How many meters a namespace may have. Each costs time on every event that it "
+        "matches, and all processes read all meters when one changes. Change it if you make meters "
+        "for each of your customers.",
+        examples=[5_000],
+    ),
+]
+
+
 def checked_workers(workers: int, info: ValidationInfo) -> int:
     """The embedded log belongs to one process. Raises `ValueError`."""
     if workers > 1 and info.data.get("log_url") == "sqlite":

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.console.doing.keyboard import Keyboard
 from tests.console.filling import fill
-from tests.console.watched import Watched
 from tests.journey.client import Server
 from tests.journey.receiver import Receiver, receiving
 from tests.journey.setups import embedded, started
@@ -28,12 +26,6 @@ def receiver() -> Iterator[Receiver]:
     """Takes deliveries on loopback."""
     with receiving() as one:
         yield one
-
-
-@pytest.fixture
-def keyboard(watched: Watched) -> Keyboard:
-    """The page without a mouse."""
-    return Keyboard(watched)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.console.doing.keyboard import Keyboard
 from tests.console.filling import API
+from tests.console.keyboard import Keyboard
 from tests.journey.client import Server
 
 READ_MS = 60_000  # a preview and a backfill, on a busy machine

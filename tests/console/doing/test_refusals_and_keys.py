@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 from playwright.sync_api import expect
 
 from meterline.access import parse_token
-from tests.console.doing.keyboard import Keyboard
 from tests.console.filling import API, BATCH, FILLED_WITHIN_S, event
+from tests.console.keyboard import Keyboard
 from tests.journey.client import Server
 from tests.journey.deadline import until
 

@@ -21,8 +21,9 @@ CHANGES = {
     "/syncs": ("Syncs", ["New sync"]),
     "/syncs/tokens-daily": (
         "tokens-daily",
-        ["Pause", "Replay", "End", "Send a test delivery", "Show it", "Rotate it"],
+        ["Edit", "Pause", "Replay", "End", "Send a test delivery", "Show it", "Rotate it"],
     ),
+    "/subject?key=acme": ("acme", ["Erase"]),
     "/refusals": ("Refusals", []),
     "/keys": ("Keys", ["Create the key", "Rotate", "Revoke"]),
 }
@@ -72,6 +73,7 @@ def test_a_reader_is_offered_no_change(keyed: SetUp, browser: Browser) -> None:
     for path, heading, scope in (
         ("/new/meters", "New meter", "meters:write"),
         ("/new/syncs", "New sync", "reports:write"),
+        ("/syncs/tokens-daily/edit", "Edit tokens-daily", "reports:write"),
     ):
         watched.open(path, heading)
         expect(page.get_by_text("This key cannot do that.")).to_be_visible()

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.doing.keyboard import Keyboard
 from tests.console.filling import API, BATCH, event
+from tests.console.keyboard import Keyboard
 from tests.journey.client import Server
 from tests.journey.deadline import until
 from tests.journey.receiver import Mailbox, Receiver

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.console.doing.keyboard import Keyboard
+from tests.console.keyboard import Keyboard
 
 JANUARY = "from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&by=P1D"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import Column, insert, update
@@ -12,8 +13,17 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.tables.meters import meters as meters_table
 from meterline.backends.control_store.tables.reports import reports
 from meterline.limits import METERS_MAX
-from meterline.meter import Aggregation, CatalogueStore, Meter, MeterDraft
+from meterline.meter import (
+    Aggregation,
+    CatalogueStore,
+    ListedMeter,
+    Meter,
+    MeterChange,
+    MeterDraft,
+    NewestRevisions,
+)
 from meterline.problem import Problem, ProblemType
+from meterline.window import DAY_MS
 
 NOW_MS = 1_700_000_000_123
 DRAFT = MeterDraft(
@@ -154,11 +164,65 @@ def _some_value(column: Column[object]) -> object:
     return {str: "", int: 0, bytes: b""}[column.type.python_type]
 
 
+async def test_the_newest_revisions_are_those_of_the_catalogue(store: CatalogueStore) -> None:
+    async def agree() -> NewestRevisions:
+        told, found = await store.newest_revisions(), await store.catalogue()
+        assert told == NewestRevisions(found.version, found.newest, found.newest_in_force)
+        return told
+
+    assert await agree() == NewestRevisions(0, 0, 0)
+    await store.create_meter("default", _draft("a"), NOW_MS)
+    last = await store.create_meter("other", _draft("b"), NOW_MS)
+    assert (await agree()).in_force == last.revision
+    await store.update_meter("default", "a", MeterChange(event_type="trip"), NOW_MS)
+    waiting = await agree()
+    assert waiting.newest > waiting.in_force == last.revision
+    await store.delete_meter("other", "b", NOW_MS)
+    assert (await agree()).in_force < last.revision
+
+
 async def test_meters_come_by_creation(store: CatalogueStore) -> None:
     for key in ("c", "a", "b"):
         await store.create_meter("default", _draft(key), NOW_MS)
     await store.create_meter("other", _draft("d"), NOW_MS)
     assert [m.key for m in await store.meters("default")] == ["c", "a", "b"]
+
+
+async def test_some_meters_are_read_and_all_are_listed(store: CatalogueStore) -> None:
+    made = [
+        await store.create_meter("default", replace(_draft(key), event_type=type_), NOW_MS + at)
+        for at, (key, type_) in enumerate([("c", "trip"), ("a", "flight"), ("b", "walk")])
+    ]
+    await store.create_meter("other", _draft("d"), NOW_MS)
+    listed = await store.listed_meters("default")
+    assert listed == [
+        ListedMeter(it.id, it.key, it.name, it.aggregation, it.created_at_ms, it.updated_at_ms)
+        for it in made
+    ]
+
+    async def keys(**asked: Any) -> list[str]:
+        return [meter.key for meter in await store.meters("default", **asked)]
+
+    assert await keys(ids=[made[2].id, made[0].id, "none"]) == ["c", "b"]
+    assert await keys(event_types={"flight", "walk"}) == ["a", "b"]
+    assert await keys(ids=[made[0].id], event_types={"walk"}) == []
+    assert await keys(ids=[]) == []
+    await store.delete_meter("default", "a", NOW_MS)
+    assert await keys(event_types={"flight"}) == []
+    assert [it.key for it in await store.listed_meters("default")] == ["c", "b"]
+
+
+async def test_a_meter_is_read_by_types_that_it_counted_before(store: CatalogueStore) -> None:
+    made = await store.create_meter("default", _draft("a"), NOW_MS)
+    change = MeterChange(event_type="trip", effective_from_ms=NOW_MS - NOW_MS % DAY_MS)
+    await store.update_meter("default", "a", change, NOW_MS)
+    (revision,) = await store.filling()
+    assert await store.switch_filled(revision, NOW_MS) is not None
+    for type_ in ("flight", "trip"):
+        (found,) = await store.meters("default", event_types=[type_])
+        assert (found.id, found.event_type) == (made.id, "trip")
+        assert found.before is not None
+        assert found.before.event_type == "flight"
 
 
 async def test_a_namespace_has_a_bound_of_meters(
@@ -173,6 +237,12 @@ async def test_a_namespace_has_a_bound_of_meters(
     assert problem.type is ProblemType.CONFLICT
     assert str(METERS_MAX) in problem.detail
     await store.create_meter("other", _draft("more"), NOW_MS)
+    more = SqlCatalogueStore(control_database, METERS_MAX + 1)  # as the operator set it
+    await more.create_meter("default", _draft("one_more"), NOW_MS)
+    assert (await _refusal(more.create_meter("default", _draft("more"), NOW_MS))).type is (
+        ProblemType.CONFLICT
+    )
+    await store.delete_meter("default", "one_more", NOW_MS)
     await store.delete_meter("default", "last", NOW_MS)
     await store.create_meter("default", _draft("more"), NOW_MS)
 

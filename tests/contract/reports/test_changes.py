@@ -144,6 +144,19 @@ async def test_a_report_is_found_as_it_was_changed(store: ReportStore, report: R
     assert last.updated_at_ms == NOW + 6
 
 
+async def test_a_change_on_trial_is_told_and_changes_nothing(
+    store: ReportStore, report: Report, told: Told
+) -> None:
+    before, change = await told(), ReportChange(group_by=(), schedule=DAILY)
+    trial = await store.update_report(report.id, change, NOW + 5, dry_run=True)
+    assert await store.report("default", report.id) == report
+    assert await told() == before
+    assert await store.update_report(report.id, change, NOW + 5) == trial
+    refused = ReportChange(schedule=Schedule(Interval.HOUR, START + MINUTE_MS))
+    with pytest.raises(Problem):
+        await store.update_report(report.id, refused, NOW + 6, dry_run=True)
+
+
 async def test_a_grace_is_kept_and_given_back(store: ReportStore, report: Report) -> None:
     assert report.grace_ms is None
     after = await store.update_report(report.id, ReportChange(grace_ms=90_000), NOW + 5)

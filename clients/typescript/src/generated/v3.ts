@@ -913,7 +913,7 @@ export interface paths {
         get: operations["get-report"];
         /**
          * Update a report
-         * @description Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
+         * @description Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information and its headers; `https://@...` removes the user information. Deliveries that were not sent yet go to a new URL. With `dry_run` nothing changes: the answer shows the report as it would be, and in `ending_schedule` when a new schedule would start.
          *
          *     Scope: `reports:write`.
          */
@@ -3426,6 +3426,11 @@ export interface components {
             revisions?: "record" | "send";
             /** @description Null: use the setting `grace_ms` again. */
             grace_seconds?: number | null;
+            /**
+             * @description Only show the report as it would be, and change nothing.
+             * @default false
+             */
+            dry_run?: boolean;
         };
         /** @description A new report, with its signing secret. */
         ReportWithSecret: {
@@ -4584,6 +4589,8 @@ export interface operations {
                 from?: string;
                 /** @description Before this hour, at most 744 after `from`. Without it: the end of the present hour. */
                 to?: string;
+                /** @description Whether to count by meter as well. Without, the answer is smaller and comes sooner, and `meters` is empty. */
+                meters?: boolean;
             };
             header?: never;
             path?: never;

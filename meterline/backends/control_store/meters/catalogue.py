@@ -4,11 +4,14 @@ Every change first takes its turn, or the next version, in the same transaction:
 one after the other, and whoever sees a version sees every change up to it.
 """
 
-from sqlalchemy import func, insert, select, update
+from collections.abc import Collection
+
+from sqlalchemy import case, func, insert, select, update
 from ulid import ULID
 
 from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action
 from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters import revision_rows as revisions
 from meterline.backends.control_store.meters import rows
 from meterline.backends.control_store.meters import update as updates
@@ -20,11 +23,23 @@ from meterline.backends.control_store.store import (
     reads,
     row_of,
     writes,
-    written_by,
 )
-from meterline.backends.control_store.tables.meters import catalogue_version, meters
+from meterline.backends.control_store.tables.meters import (
+    catalogue_version,
+    meter_revisions,
+    meters,
+)
 from meterline.limits import METERS_MAX
-from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft, RevisionState
+from meterline.meter import (
+    Aggregation,
+    Catalogue,
+    ListedMeter,
+    Meter,
+    MeterChange,
+    MeterDraft,
+    NewestRevisions,
+    RevisionState,
+)
 from meterline.problem import conflict
 
 
@@ -33,6 +48,7 @@ async def _create(
     namespace: str,
     draft: MeterDraft,
     now_ms: int,
+    meters_max: int,
     *,
     author: str = COMMAND,
     from_settings: bool = False,
@@ -44,9 +60,10 @@ async def _create(
     if await rows.with_key(connection, namespace, draft.key) is not None:
         raise conflict(f"There is a meter with the key {draft.key!r} already; choose another key.")
     live = meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
-    if await fetch_int(connection, select(func.count()).where(*live)) >= METERS_MAX:
+    if await fetch_int(connection, select(func.count()).where(*live)) >= meters_max:
         raise conflict(
-            f"There are {METERS_MAX} meters, and there can be no more; delete one first."
+            f"There are {meters_max} meters, and there can be no more: delete one first. The"
+            " operator may allow more by the setting `meters_max`."
         )
     meter_id = str(ULID.from_timestamp(now_ms))
     row = row_of(
@@ -73,7 +90,26 @@ async def _create(
 class SqlCatalogueStore(SqlStore):
     """See `ports.CatalogueStore`."""
 
-    create_meter = written_by(_create)
+    def __init__(self, database: Database, meters_max: int = METERS_MAX) -> None:
+        super().__init__(database)
+        self._meters_max = meters_max
+
+    @writes
+    async def create_meter(
+        self,
+        connection: Connection,
+        namespace: str,
+        draft: MeterDraft,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
+        from_settings: bool = False,
+    ) -> Meter:
+        """See the port."""
+        bound = self._meters_max
+        return await _create(
+            connection, namespace, draft, now_ms, bound, author=author, from_settings=from_settings
+        )
 
     @reads
     async def catalogue(self, connection: Connection) -> Catalogue:
@@ -93,6 +129,17 @@ class SqlCatalogueStore(SqlStore):
     async def catalogue_version(self, connection: Connection) -> int:
         """See the port."""
         return await fetch_int(connection, select(catalogue_version.c.version))
+
+    @reads
+    async def newest_revisions(self, connection: Connection) -> NewestRevisions:
+        """See the port."""
+        number, version = meter_revisions.c.revision, select(catalogue_version.c.version)
+        in_force = case((meter_revisions.c.state == RevisionState.IN_FORCE.value, number))
+        question = rows.folded.with_only_columns(
+            version.scalar_subquery(), func.max(number), func.max(in_force)
+        )
+        found = (await connection.execute(question)).one()
+        return NewestRevisions(int(found[0]), int(found[1] or 0), int(found[2] or 0))
 
     @writes
     async def update_meter(
@@ -121,8 +168,9 @@ class SqlCatalogueStore(SqlStore):
         await rows.take_turn(connection)
         there = await rows.with_key(connection, namespace, draft.key)
         if there is None:
+            bound = self._meters_max
             return await _create(
-                connection, namespace, draft, now_ms, author=SETTINGS, from_settings=True
+                connection, namespace, draft, now_ms, bound, author=SETTINGS, from_settings=True
             )
         asked = Asked(SETTINGS, now_ms)
         return await updates.revise(connection, there, draft, asked, from_settings=True)
@@ -158,12 +206,43 @@ class SqlCatalogueStore(SqlStore):
         return await rows.found(connection, namespace, id_or_key)
 
     @reads
-    async def meters(self, connection: Connection, namespace: str) -> list[Meter]:
+    async def meters(
+        self,
+        connection: Connection,
+        namespace: str,
+        *,
+        ids: Collection[str] | None = None,
+        event_types: Collection[str] | None = None,
+    ) -> list[Meter]:
         """See the port."""
-        question = rows.folded.where(meters.c.namespace == namespace).order_by(
-            meters.c.created_version, meters.c.id
+        question = rows.folded.where(meters.c.namespace == namespace)
+        if ids is not None:
+            question = question.where(meters.c.id.in_(ids))
+        if event_types is not None:
+            counting = meter_revisions.alias()
+            of_types = select(counting.c.meter_id).where(counting.c.event_type.in_(event_types))
+            question = question.where(meters.c.id.in_(of_types))
+        by_creation = question.order_by(meters.c.created_version, meters.c.id)
+        return rows.in_force_of(await connection.execute(by_creation))
+
+    @reads
+    async def listed_meters(self, connection: Connection, namespace: str) -> list[ListedMeter]:
+        """See the port."""
+        question = rows.folded.with_only_columns(
+            meters.c.id,
+            meters.c.key,
+            meters.c.name,
+            meter_revisions.c.aggregation,
+            meters.c.created_at_ms,
+            meters.c.updated_at_ms,
+        ).where(
+            meters.c.namespace == namespace, meter_revisions.c.state == RevisionState.IN_FORCE.value
         )
-        return rows.in_force_of(await connection.execute(question))
+        by_creation = question.order_by(meters.c.created_version, meters.c.id)
+        return [
+            ListedMeter(row.id, row.key, row.name, Aggregation(row.aggregation), *row[4:])
+            for row in await connection.execute(by_creation)
+        ]
 
     @reads
     async def deleted_meters(

@@ -120,8 +120,11 @@ async def update_definition(
     now_ms: int,
     *,
     author: str = COMMAND,
+    dry_run: bool = False,
 ) -> Report:
-    """Change what a report says of the runs to come. Raises `Problem`."""
+    """Change what a report says of the runs to come. Raises `Problem`. With `dry_run` nothing is
+    written.
+    """
     row = await locked(connection, report_id)
     if row is None:
         raise not_found("report", report_id)
@@ -135,6 +138,8 @@ async def update_definition(
         return before
     if after.group_by != before.group_by:
         await hold_dimensions(connection, after.meter_id, after.group_by)
+    if dry_run:
+        return after
     values = {**_definition_row(after), "next_end_ms": after.window_end_ms(planned_until_ms)}
     await connection.execute(update(reports).where(reports.c.id == report_id).values(values))
     parts = {

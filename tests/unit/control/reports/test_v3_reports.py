@@ -173,6 +173,19 @@ async def test_another_schedule_takes_over_where_both_have_a_border(served: Repo
     assert "ending_schedule" not in back
 
 
+async def test_a_change_on_trial_shows_the_report_as_it_would_be(served: ReportsApi) -> None:
+    await served.made_v3(schedule={"interval": "1h", "start_at": "2023-11-01T00:00:00Z"})
+    before = await served.api.json("GET", ONE)
+    change = {"schedule": {"interval": "1d"}, "filter": {"usage": {"$gt": "2"}}}
+    trial = await served.api.json("PUT", ONE, json={**change, "dry_run": True})
+    assert trial["ending_schedule"]["ends_at"] == "2023-11-15T00:00:00Z"
+    assert trial["filter"] == {"usage": {"$gt": "2"}}
+    assert await served.api.json("GET", ONE) == before
+    page = await served.api.json("GET", f"{V3}/changes")
+    assert {it["action"] for it in page["data"]} == {"create"}
+    assert await served.api.json("PUT", ONE, json=change) == trial
+
+
 async def test_a_grace_of_its_own_is_set_kept_and_dropped(served: ReportsApi) -> None:
     made = await served.made_v3(grace_seconds=90)
     assert made["grace_seconds"] == 90

@@ -46,6 +46,17 @@ async def test_every_number_is_shown_and_they_add_up(api: Api) -> None:
     assert [m.key for m in asked.meters] == ["flights"]
 
 
+async def test_meters_are_left_out_where_nobody_asks_for_them(api: Api) -> None:
+    await api.json("POST", "/api/v3/metering/meters", 201, json=METER)
+    api.accounts.lines = [AccountLine(HOUR, "s", "flight", 7, 7, 1, 0, 0)]
+    api.accounts.meters = [MeterAccount(1, 7, 6, 1)]
+    whole = await api.json("GET", PATH, params={"meters": "true"})
+    assert len(whole["meters"]) == 1
+    lean = await api.json("GET", PATH, params={"meters": "false"})
+    assert lean == {**whole, "meters": []}
+    assert await api.faults("GET", PATH, params={"meters": "yes"}) == {"meters": "type"}
+
+
 async def test_hours_are_whole_and_not_too_many(api: Api) -> None:
     faults = await api.faults(
         "GET", PATH, params={"from": "2023-11-14T10:30:00Z", "to": "2023-11-14T09:00:00.001Z"}

@@ -1,1 +1,0 @@
-import{U as e,w as t,z as n}from"./index-B3hLbAuc.js";function r(r){return t([`meters`,r],async()=>e(await n.GET(`/api/v3/metering/meters/{meterId}`,{params:{path:{meterId:r}}})))}export{r as t};

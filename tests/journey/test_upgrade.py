@@ -140,7 +140,7 @@ def table_differences(recorded: Any, now: Any) -> list[str]:
 
 
 def test_a_table_that_changed_is_found() -> None:
-    old = {"events": {"lies": ["M", "id", "a"], "columns": {"id": "String", "at": "Int64"}}}
+    old: Any = {"events": {"lies": ["M", "id", "a"], "columns": {"id": "String", "at": "Int64"}}}
     more = {"events": {"lies": ["M", "id", "b"], "columns": {**old["events"]["columns"], "x": "Y"}}}
     assert table_differences(old, {**more, "new": {}}) == []
     assert table_differences(old, {}) == ["events is gone"]

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -126,6 +127,10 @@ def deliveries(server: Server) -> list[dict[str, Any]]:
     return listed
 
 
+def _arrived(box: Mailbox) -> bool:
+    return bool(box.delivered)
+
+
 @dataclass(slots=True)
 class Life:
     """What an installation is told, from its first meter on."""
@@ -150,7 +155,7 @@ class Life:
         counted(self.server, self.account)
         for slug in REPORTS:
             self._run(slug, 0)
-            until(f"{slug} arrives", WITHIN_S, lambda box=self.boxes[slug]: box.delivered)
+            until(f"{slug} arrives", WITHIN_S, partial(_arrived, self.boxes[slug]))
         self._ended("large")
         self._ended("daily")
         paused = self.server.ask("POST", f"{V3}/reports/large/pause")
@@ -172,8 +177,8 @@ class Life:
                 meter["value_property"] = path
             self.server.made(f"{V3}/meters", meter)
         self.server.made(f"{V3}/subjects", {"key": "customer-1", "name": "The first one"})
-        key = {"name": "Dashboards", "scopes": ["usage:read"]}
-        self.server.made(f"{V3}/api-keys", key)
+        reader = {"name": "Dashboards", "scopes": ["usage:read"]}
+        self.server.made(f"{V3}/api-keys", reader)
         for slug, more in (
             ("daily", {"query": {"group_by_dimensions": ["region"]}}),
             ("large", {"filter": {"usage": {"$gt": "100"}}, "revisions": "send"}),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-BINARY_SUFFIXES: Final = frozenset({".png", ".ico", ".woff2", ".gz", ".parquet"})
+BINARY_SUFFIXES: Final = frozenset({".png", ".ico", ".woff2", ".gz", ".xz", ".parquet"})
 
 
 @cache

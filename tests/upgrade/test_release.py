@@ -1,0 +1,46 @@
+"""A version is the same wherever it stands. What was released has its notes and its recording."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.tidy.tree import files, pyproject, read
+from tests.upgrade.recording import manifest, names
+
+HEADING = re.compile(r"^## (\d+\.\d+\.\d+) \((.+)\)$", re.MULTILINE)
+NOT_YET = "not released yet"
+PLACES: dict[str, Callable[[str], Any]] = {
+    "clients/openapi/v1.json": lambda text: json.loads(text)["info"]["version"],
+    "clients/openapi/v3.json": lambda text: json.loads(text)["info"]["version"],
+    "clients/typescript/package.json": lambda text: json.loads(text)["version"],
+    "console/package.json": lambda text: json.loads(text)["version"],
+    "deploy/compose.yaml": lambda text: re.findall(r"image: meterline:(\S+)", text)[0],
+    "deploy/helm/meterline/Chart.yaml": lambda text: yaml.safe_load(text)["appVersion"],
+}
+
+
+def headings() -> list[tuple[str, str]]:
+    """Versions of the changelog, the newest first, with when they were released."""
+    return HEADING.findall(read("CHANGELOG.md"))
+
+
+def test_the_changelog_begins_with_the_version() -> None:
+    assert headings()[0][0] == pyproject()["project"]["version"]
+    assert [when for _, when in headings()[1:] if when == NOT_YET] == []
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_a_version_is_the_same_everywhere(path: str) -> None:
+    assert PLACES[path](read(path)) == pyproject()["project"]["version"]
+
+
+def test_what_is_released_has_notes_and_a_recording() -> None:
+    recorded = {manifest(name).version for name in names()}
+    for version, when in headings():
+        assert when == NOT_YET or re.fullmatch(r"\d{4}-\d\d-\d\d", when), "a date"
+        assert f"docs/releases/{version}.md" in files()
+        assert when == NOT_YET or version in recorded, "CONTRIBUTING.md, how a release is cut"

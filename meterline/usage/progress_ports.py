@@ -117,7 +117,8 @@ class ProgressStore(Protocol):
     ) -> list[Lacking]:
         """What is to be filled in next, for the oldest of these revisions that lacks anything:
         slices by offset, each with all of the revisions that lack it. Revisions of a namespace from
-        which a subject is being erased are left out: they are filled in from what is left.
+        which a subject is being erased are left out: they are filled in from what is left. So are
+        those that left the catalogue: whoever asks for them has not heard of it.
         """
         ...
 

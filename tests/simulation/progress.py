@@ -1,7 +1,7 @@
 """The simulated progress: a control store's side of counting."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
 from typing import Final
 
@@ -42,6 +42,7 @@ class ProgressState:
         self.claims: dict[tuple[int, int, int], int] = {}
         self.ends: dict[tuple[int, int, int], int] = {}
         self.withheld: Callable[[], frozenset[int]] = frozenset  # revisions that nobody fills in
+        self.ended: Callable[[], Collection[int]] = frozenset  # revisions that nobody counts
         self.erased_from: Callable[[SliceId], bool] = lambda _: False
         self.pseudonyms: Callable[[SliceId], dict[str, str]] = lambda _: {}
         self.differing: dict[SliceId, SliceDifference] = {}
@@ -57,7 +58,7 @@ class ProgressState:
         """As it is now."""
         copy, withheld = ProgressState(), self.withheld()
         copy.withheld = lambda: withheld
-        copy.pseudonyms = self.pseudonyms
+        copy.pseudonyms, copy.ended = self.pseudonyms, self.ended  # as they are now
         copy.seals, copy.marks = dict(self.seals), set(self.marks)
         copy.sums, copy.bounds = list(self.sums), dict(self.bounds)
         copy.claims, copy.ends = dict(self.claims), dict(self.ends)
@@ -182,8 +183,8 @@ class ProgressState:
     def lacking(
         self, log: int, partition: int, revisions: Sequence[int], limit: int
     ) -> list[Lacking]:
-        withheld = self.withheld()
-        asked = sorted(revision for revision in revisions if revision not in withheld)
+        left_out = self.withheld().union(self.ended())
+        asked = sorted(revision for revision in revisions if revision not in left_out)
         lists = {it: self.unfilled(log, partition, it, 1 << 30) for it in asked}
         first = next((it for it in asked if lists[it]), None)
         if first is None:

@@ -150,6 +150,10 @@ class CatalogueState:
     def catalogue(self) -> Catalogue:
         return Catalogue(self.version, tuple(self.meters))
 
+    def ended(self) -> set[int]:
+        """Revisions that left, for good."""
+        return {meter.revision for meter in self.ever} - {meter.revision for meter in self.meters}
+
     @property
     def in_force(self) -> tuple[Meter, ...]:
         """One of each meter."""

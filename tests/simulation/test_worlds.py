@@ -93,6 +93,7 @@ BITES = {
     "what comes back goes again": 2,
     "replaced blocks that are gone": 12,
     "a border that stands": 23,
+    "revisions that ended and are not filled in": 16,
     "blocks under the pseudonym": 139,
     "steps in one life of the store": 329,
     "no block meanwhile": 1,

@@ -1,6 +1,7 @@
 """What every ProgressStore promises (meterline/ports.py), on SQLite and PostgreSQL."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,9 +9,12 @@ import pytest
 from sqlalchemy import Select, Table, func, select
 
 from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.meters.revisions import SqlRevisionStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.store import fetch_int
 from meterline.backends.control_store.tables.meters import completeness, flushed
+from meterline.meter import Aggregation, MeterChange, MeterDraft
 from meterline.problem import Problem, ProblemType
 from meterline.usage import CatchingUp, ProgressStore, Seal
 
@@ -268,6 +272,31 @@ async def test_what_several_revisions_lack_is_told_together(store: ProgressStore
     await store.mark_filled(1, 0, [10, 30], [4])
     assert await store.lacking(1, 0, [2, 3, 4], 9) == []
     assert await store.unsettled(1, 0, [2, 3, 4]) == []
+
+
+async def test_a_revision_that_left_the_catalogue_is_not_filled_in(
+    store: ProgressStore, control_database: Database
+) -> None:
+    """Whoever asks for it has not heard of that yet."""
+    catalogue, revisions = SqlCatalogueStore(control_database), SqlRevisionStore(control_database)
+    draft = MeterDraft("tokens", "Tokens", Aggregation.SUM, "prompt", "$.tokens")
+    deleted = await catalogue.create_meter("default", draft, 1)
+    kept = await catalogue.create_meter("default", replace(draft, key="kept"), 2)
+    change = MeterChange(value_property="$.billed")
+    discarded = await revisions.propose("default", "kept", change, 3)
+    unknown = discarded.number + 1
+    asked = [deleted.revision, kept.revision, discarded.number, unknown]
+    await store.seal(_seal(0, 0))
+
+    async def lack() -> list[int]:
+        return [it for one in await store.lacking(1, 0, asked, 9) for it in one.revisions]
+
+    assert await lack() == asked
+    await revisions.discard("default", "kept", discarded.number, 4)
+    assert await lack() == [deleted.revision, kept.revision, unknown]
+    await catalogue.delete_meter("default", "tokens", 5)
+    assert await lack() == [kept.revision, unknown]
+    assert await store.lacking(1, 0, [deleted.revision, discarded.number], 9) == []
 
 
 async def test_marks_of_the_same_slices_at_once_leave_one_truth(store: ProgressStore) -> None:

@@ -1,6 +1,6 @@
 """Defences of erasures that stand beside another one, each taken away alone.
 
-Four of them have no control yet. So many schedules of `LATE` showed nothing, each with its defence
+Four others have no control yet. So many schedules of `LATE` showed nothing, each with its defence
 taken away: `unfilled` alone 300, `withheld` 400, `erased_from` 300; and of a world that erases the
 same subjects again, `firsts` 300. That is no proof that they are not needed: meters must be made,
 filled or sealed by somebody late between two calls of an erasure.
@@ -24,6 +24,11 @@ def borders_that_move(state: ErasuresState) -> None:
     state.set_borders = moved  # type: ignore[method-assign]
 
 
+def unaware(state: ErasuresState) -> None:
+    """Whoever does not know that a revision ended fills it in, though its rows were copied."""
+    state._progress.ended = frozenset  # noqa: SLF001
+
+
 # Copies take their time, meters change meanwhile, and somebody always comes late.
 LATE: Final[dict[str, Any]] = BUSY | {
     "erases_s": 0.5,
@@ -36,4 +41,5 @@ LATE: Final[dict[str, Any]] = BUSY | {
 }
 CONTROLS: Final[dict[str, Substitutes]] = {
     "a border that stands": Substitutes(erasures=borders_that_move, profile=LATE),
+    "revisions that ended and are not filled in": Substitutes(erasures=unaware, profile=LATE),
 }

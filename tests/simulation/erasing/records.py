@@ -42,6 +42,7 @@ class ErasuresState:
         self._blocks = blocks
         self._catalogue = catalogue
         progress.withheld = self.withheld
+        progress.ended = catalogue.ended
         progress.erased_from = self.erased_from
         progress.was_erased_from = self.was_erased_from
         progress.pseudonyms = lambda slice_id: erased_from(self.open, slice_id)

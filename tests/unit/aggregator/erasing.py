@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+from sqlalchemy import update
 
 from aggregator.blocks import BlockMaker
 from aggregator.erasure import ErasedStores, Eraser
@@ -129,6 +130,16 @@ class Erasing:
                 await connection.execute(insert(connection, meter_revisions).values(revision))
 
         await self.world.database.write(act)
+
+    async def delete(self, meter: Meter) -> None:
+        """It is deleted, as the control store and newer catalogues have it."""
+
+        async def act(connection: Connection) -> None:
+            mine = meters_table.c.id == meter.id
+            await connection.execute(update(meters_table).where(mine).values(deleted_at_ms=1))
+
+        await self.world.database.write(act)
+        self.meters.meters.remove(meter)
 
     def fates(self, chance: random.Random, share: float) -> Callable[[], str]:
         def fate() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.backfill.filler import FillStores
 from aggregator.backfill.fold import refolded
 from aggregator.erasure import Eraser
 from meterline.audit import AuditSpan, SlicePlace
@@ -22,7 +23,7 @@ from meterline.limits import (
     ERASURE_AGAIN_S,
     ERASURE_PARTS_MS,
 )
-from meterline.meter import Aggregation, Meter
+from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.problem import Problem
@@ -40,7 +41,7 @@ from meterline.usage import (
 from meterline.window import parse_instant
 from tests.unit.aggregator.audited import Audited
 from tests.unit.aggregator.erasing import AGGREGATIONS, RETENTION_MS, Erasing
-from tests.unit.aggregator.world import PARTITIONS, Killed, Meters, World
+from tests.unit.aggregator.world import PARTITIONS, Killed, Meters, World, filled_up
 
 
 @pytest.fixture
@@ -297,6 +298,43 @@ async def test_events_that_came_back_are_filled_in_without_data(
     later = erasing.meter(Aggregation.COUNT, next(fresh_numbers))
     await erasing.register_later(later)
     await _counts_without_data(erasing, settled, later)
+
+
+async def test_a_revision_that_ended_is_not_filled_in_from_what_is_left(
+    erasing: Erasing, fresh_numbers: Iterator[int]
+) -> None:
+    """Whoever filled it was killed before he marked it, and its meter was deleted: so its rows are
+    copied as they are. A worker that slept, and still knows it, adds none that blocks do not have.
+    """
+    await _filled(erasing)
+    ended = erasing.meter(Aggregation.SUM, next(fresh_numbers))
+    await erasing.register_later(ended)
+    slept = Catalogue(ended.revision, tuple(erasing.meters.meters))
+    for partition in range(PARTITIONS):
+        for seal in await _seals(erasing, partition):
+            slice_id = SliceId(erasing.number, partition, seal.slice)
+            await erasing.world.usage.write(await refolded(erasing.world.usage, slice_id, ended))
+    await erasing.delete(ended)
+    later = erasing.meter(Aggregation.SUM, next(fresh_numbers))
+    await erasing.register_later(later)
+    worker = erasing.world.worker(erasing.meters)
+    await erasing.world.run(worker)
+    await erasing.world.fill(worker)
+    await worker.close_all()
+    maker = erasing.maker()
+    while await maker.step():
+        pass
+    await _settled(erasing)
+    worker = erasing.world.worker(erasing.meters)
+    await erasing.world.run(worker)
+    audited = Audited(erasing.world, erasing.meters, worker)
+    for _ in range(2):
+        steps = await audited.steps()
+        assert [one for step in steps for one in step.findings] == []
+        stores = FillStores(erasing.world.usage, erasing.world.progress, erasing.number)
+        for partition in range(PARTITIONS):
+            await filled_up(stores, slept, partition)
+    await worker.close_all()
 
 
 async def _seals(erasing: Erasing, partition: int) -> list[Seal]:

@@ -4,7 +4,7 @@ transaction.
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import and_, delete, func, select, update
+from sqlalchemy import and_, delete, func, or_, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
@@ -40,7 +40,8 @@ async def lacking(
     erasures = await _erasures(connection, revisions)
     withheld = {it.namespace for it, _ in erasures if it.state is ErasureState.COPYING}
     copied = {number for it, numbers in erasures if it.namespace in withheld for number in numbers}
-    asked = sorted(set(revisions) - copied)
+    ended = await _ended(connection, revisions)  # behind what is erased: see there
+    asked = sorted(set(revisions) - copied - ended)
     for oldest in asked:
         question = filling.unfilled(log, partition, oldest).order_by(seals.c.slice).limit(limit)
         found = [Seal._make(row) for row in await connection.execute(question)]
@@ -124,6 +125,19 @@ async def _erasures(
     for row in await connection.execute(question):
         of.setdefault(row.namespace, []).append(row.revision)
     return [(one, of[one.namespace]) for one in begun if one.namespace in of]
+
+
+async def _ended(connection: Connection, revisions: Sequence[int]) -> set[int]:
+    """Those of these revisions that left the catalogue. An erasure copies their rows without
+    waiting until they are filled in: whoever is told that subjects are erased fills none of them.
+    """
+    left = or_(meter_revisions.c.left_at_ms.is_not(None), meters.c.deleted_at_ms.is_not(None))
+    question = (
+        select(meter_revisions.c.revision)
+        .join(meters, meters.c.id == meter_revisions.c.meter_id)
+        .where(meter_revisions.c.revision.in_(revisions), left)
+    )
+    return set((await connection.execute(question)).scalars())
 
 
 def _erased(erasures: Sequence[Erasure], slice_id: SliceId) -> tuple[tuple[str, str, str], ...]:

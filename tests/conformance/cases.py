@@ -132,7 +132,7 @@ HARMLESS: Final = frozenset(
     {
         "page", "pageSize", "order", "orderBy", "sort", "limit", "includeDeleted",
         "from", "to", "ingestedAtFrom", "ingestedAtTo", "windowSize", "windowTimeZone",
-        "clientId",
+        "clientId", "meters",
     }
 )  # fmt: skip
 """Parameters that name nothing which could be somebody's."""

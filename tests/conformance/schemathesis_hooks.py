@@ -24,7 +24,7 @@ BARE = re.compile(r"filter\[[^\]]*\]|.*\[\]")
 def filter_failure(context: HookContext, failure: Failure, case: Any, response: Any) -> bool:
     """Whether it is one: `filter[name]=x`, without an operator, is `eq`, as the words of the
     document say. Its schema has the operators only, for that is what clients are made of. And what
-    a URL cannot show, such as a member without a name, was not sent.
+    a URL cannot show, such as a member without a name, was not sent: for null it shows a text.
     """
     del context
     bare = any(BARE.fullmatch(name) for name in case.query or ())
@@ -32,6 +32,7 @@ def filter_failure(context: HookContext, failure: Failure, case: Any, response: 
     if isinstance(failure, RejectedPositiveData):
         meant = unshown or case.path.endswith(EVENTS_WITHIN)
         return not meant and _a_schema_could_say(response)
+    unshown = unshown or "null" in (case.query or {}).values()
     return not (unshown and isinstance(failure, AcceptedNegativeData))
 
 

@@ -125,11 +125,13 @@ def test_usage_is_compared_narrowed_and_saved(keyboard: Keyboard) -> None:
     keyboard.reach(page.get_by_role("button", name="Save as CSV"))
     with page.expect_download() as saved:
         page.keyboard.press("Enter")
-    assert "1005" in saved.value.path().read_text()
+    assert "1015" in saved.value.path().read_text()
     keyboard.choose("Only where", 1)
-    keyboard.choose("is", 1)
+    values = page.get_by_role("combobox", name="is", exact=True).locator("option")
+    expect(values).to_have_text(["…", "large", "small"])
+    keyboard.choose("is", 2)
     usage = page.get_by_role("region", name="Usage by window")
-    expect(usage).not_to_contain_text("1,005")
+    expect(usage).not_to_contain_text("1,0")  # what the large model used
     keyboard.choose("By", 1)
     expect(page.get_by_role("heading", name="Usage by month")).to_be_visible()
 

@@ -13,6 +13,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 PROBE_TIMEOUT_S = 5.0
+PROBE_WITHIN_S = 15.0  # clients give up first, and close what they opened
+CLOSED_WITHIN_S = 0.01
 
 
 def kafka_problem(bootstrap: str) -> str | None:
@@ -74,11 +76,17 @@ def _run(probe: Coroutine[None, None, str | None]) -> str | None:
     """Run a probe on a loop of its own, in a thread: the caller may be inside a running loop."""
     answers: list[str | None] = []
 
+    async def bounded() -> str | None:
+        try:
+            return await asyncio.wait_for(probe, PROBE_WITHIN_S)
+        finally:  # connections that were given up are closed in the turns that follow
+            await asyncio.sleep(CLOSED_WITHIN_S)
+
     def body() -> None:
         try:
-            answers.append(asyncio.run(asyncio.wait_for(probe, PROBE_TIMEOUT_S)))
+            answers.append(asyncio.run(bounded()))
         except TimeoutError:
-            answers.append(f"no answer within {PROBE_TIMEOUT_S:g} s")
+            answers.append(f"no answer within {PROBE_WITHIN_S:g} s")
 
     thread = threading.Thread(target=body, name="probe")
     thread.start()

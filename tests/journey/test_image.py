@@ -9,6 +9,7 @@ import pytest
 from tests.deploy.image import Image
 from tests.journey.deadline import until
 from tests.journey.setups import Servers, SetUp, distributed, started
+from tests.services.local import spawned
 
 EVENTS, METERS = "/api/v3/metering/events", "/api/v3/metering/meters"
 METER = {"key": "calls", "name": "Calls", "aggregation": "count", "event_type": "call"}
@@ -31,7 +32,7 @@ def roles(
     """Two aggregators and one of each other role, as the image starts them."""
     folder = tmp_path_factory.mktemp("image")
     program = image.command(["meterline"], volume="", given={"METERLINE_PORT"})
-    setup = distributed(folder, servers, program=program)
+    setup = distributed(folder, servers, program=program, begin=spawned)
     for name in setup.processes:
         volume = folder / name / "data"
         volume.mkdir()

@@ -23,6 +23,7 @@ class Tier(IntEnum):
 FOLDERS: Final = {
     "tidy": Tier.QUICK,
     "unit": Tier.QUICK,
+    "soak": Tier.QUICK,
     "contract": Tier.STANDARD,
     "simulation": Tier.STANDARD,
     "disk": Tier.LONG,

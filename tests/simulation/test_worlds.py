@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST, MINUTES
+from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST, MINUTES, NARROW
 
 LOST_STORE = Substitutes(profile=LOST)
 ERASURES = Substitutes(profile=ERASING)
@@ -27,6 +27,7 @@ ERASING_WORLDS = 30
 DROPPING_WORLDS = 8  # of each sort
 DECAYING_WORLDS = 40
 MINUTES_WORLDS = 15  # of each sort
+NARROW_WORLDS = 20  # of each sort
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
@@ -205,6 +206,13 @@ def test_minutes_go_and_answers_are_right_or_refused(how: Substitutes) -> None:
     _, reached = _all_well(how, MINUTES_WORLDS, "seed {seed}")
     assert reached["periods of minutes dropped"] >= MINUTES_WORLDS // 5, reached
     assert reached["answers where minutes are not kept"], reached
+
+
+@pytest.mark.parametrize("faust", [True, False])
+def test_partitions_that_take_turns_count_as_others_do(faust: bool) -> None:
+    how = Substitutes(profile=NARROW | {"faust": faust})
+    _, reached = _all_well(how, NARROW_WORLDS, "seed {seed}")
+    assert reached["times that partitions waited for memory"] >= NARROW_WORLDS, reached
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

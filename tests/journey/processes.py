@@ -27,8 +27,10 @@ AT_START_ONLY = frozenset({"LD_PRELOAD"})  # variables that a fork is too late f
 
 
 def forked(service: LocalService) -> Process:
-    """Its command, forked, unless its variables need a start of its own."""
-    if not AT_START_ONLY.isdisjoint(service.environment):
+    """Its command, forked, unless its program or its variables need a start of its own."""
+    program, first = service.command[:2]
+    ours = Path(program).name == PROGRAM.name or (program, first) == (sys.executable, "-m")
+    if not ours or not AT_START_ONLY.isdisjoint(service.environment):
         return spawned(service)
     environment = {**os.environ, **service.environment}
     return fork(service.command, service.folder, environment, service.log_path)

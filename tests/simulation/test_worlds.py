@@ -14,12 +14,12 @@ from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
 
 # A share of each kind: `make simulate` lives hundreds of them.
-FRESH_WORLDS = 20
-LOST_WORLDS = 6
-ERASING_WORLDS = 12
-DROPPING_WORLDS = 5  # of each sort
-DECAYING_WORLDS = 20
-MINUTES_WORLDS = 8  # of each sort
+FRESH_WORLDS = 40
+LOST_WORLDS = 12
+ERASING_WORLDS = 30
+DROPPING_WORLDS = 14  # of each sort
+DECAYING_WORLDS = 40
+MINUTES_WORLDS = 15  # of each sort
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600

@@ -15,7 +15,7 @@ from typing import Final
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import Outcome, lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DECAYING, ERASING, LOST
+from tests.simulation.profile import DECAYING, ERASING, GROWING, LOST
 
 TOLD_EVERY_S: Final = 2.0  # on a terminal
 LOGGED_EVERY_S: Final = 30.0
@@ -24,13 +24,14 @@ AGAIN: Final = "python -m tests.simulation"
 SEEDS: Final = 1 << 40
 LOST_EVERY: Final = 20  # of so many worlds one loses its usage store
 ERASED_EVERY: Final = 3  # of so many worlds one erases subjects
+GROWN_EVERY: Final = 7  # of so many, where it does neither, one has a log that grows
 
 
 def main() -> None:
     """Exits with 1 where a world is not as it must be, and says how to see it again."""
     asked = _asked()
     if asked.seed is not None:
-        world = _world(lost=asked.lost_store, erased=asked.erasures)
+        world = _world(lost=asked.lost_store, erased=asked.erasures, grown=asked.growing)
         if asked.decaying:
             world = Substitutes(profile=DECAYING)
         _replay(asked.seed, world, trace=asked.trace)
@@ -50,6 +51,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--lost-store", action="store_true", help="its usage store is lost once")
     parser.add_argument("--erasures", action="store_true", help="subjects are erased in it")
     parser.add_argument("--decaying", action="store_true", help="sealed slices lose rows in it")
+    parser.add_argument("--growing", action="store_true", help="its log gets more partitions")
     parser.add_argument("--trace", action="store_true", help="tell every turn of it")
     parser.add_argument("--controls", action="store_true", help="take away each defence in turn")
     asked = parser.parse_args()
@@ -58,8 +60,9 @@ def _asked() -> argparse.Namespace:
     return asked
 
 
-def _world(*, lost: bool, erased: bool) -> Substitutes:
-    return Substitutes(profile=(LOST if lost else {}) | (ERASING if erased else {}))
+def _world(*, lost: bool, erased: bool, grown: bool) -> Substitutes:
+    profile = (LOST if lost else {}) | (ERASING if erased else {}) | (GROWING if grown else {})
+    return Substitutes(profile=profile)
 
 
 def _replay(seed: int, substitutes: Substitutes, *, trace: bool) -> None:
@@ -80,10 +83,12 @@ def _schedules(schedules: int, seconds: float, first: int) -> None:
     while total.done < schedules and time.monotonic() - began_s < seconds:
         lost = total.done % LOST_EVERY == LOST_EVERY - 1
         erased = total.done % ERASED_EVERY == ERASED_EVERY - 1
-        outcome = lived(first + total.done, _world(lost=lost, erased=erased))
+        grown = not lost and not erased and total.done % GROWN_EVERY == 0
+        outcome = lived(first + total.done, _world(lost=lost, erased=erased, grown=grown))
         total.add(outcome)
         if outcome.failures:
-            _tell_failure(outcome, " --lost-store" * lost + " --erasures" * erased)
+            how = " --lost-store" * lost + " --erasures" * erased + " --growing" * grown
+            _tell_failure(outcome, how)
             if len(total.failed) >= FAILURES_MAX:
                 break
         if time.monotonic() - told_s > every_s:

@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST, MINUTES
+from tests.simulation.profile import DECAYING, DROPS, ERASING, GROWING, LOST, MINUTES
 
 LOST_STORE = Substitutes(profile=LOST)
 ERASURES = Substitutes(profile=ERASING)
@@ -21,11 +21,14 @@ MINUTES_DROPPED = (
     Substitutes(profile=LOST | MINUTES),
     Substitutes(profile=DROPS | MINUTES),
 )
+FEW = {"partitions": 1, "grows": 3}  # or a world with checked stores takes long to come to rest
+GROWTHS = (Substitutes(profile=GROWING), Substitutes(profile=LOST | GROWING | FEW))
 FRESH_WORLDS = 40
 LOST_WORLDS = 12
 ERASING_WORLDS = 30
 DROPPING_WORLDS = 8  # of each sort
 DECAYING_WORLDS = 40
+GROWING_WORLDS = 25  # of each sort
 MINUTES_WORLDS = 15  # of each sort
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
@@ -52,6 +55,8 @@ ONCE_FAILED_ERASING = (185840147305,)
 
 # Where a control is known to bite, and is looked for first.
 BITES = {
+    "gateways that know where events belong": 1,
+    "a wait before the marks": 14,
     "what open slices took in before": 2,
     "a reading of what is durable": 13,
     "answers that did not see the switch": 1,
@@ -198,6 +203,13 @@ def test_sealed_slices_that_differ_are_recorded_and_no_others() -> None:
     how = Substitutes(profile=DECAYING)
     _, reached = _all_well(how, DECAYING_WORLDS, f"{AGAIN} --decaying --trace")
     assert reached["sealed slices recorded, since they differ"]
+
+
+@pytest.mark.parametrize("how", GROWTHS, ids=["kept", "lost"])
+def test_a_log_gets_more_partitions_and_each_event_counts_once(how: Substitutes) -> None:
+    _, reached = _all_well(how, GROWING_WORLDS, f"{AGAIN} --growing --trace")
+    assert reached["logs that have grown"] == GROWING_WORLDS
+    assert reached["slices sealed in new partitions"]
 
 
 @pytest.mark.parametrize("how", MINUTES_DROPPED, ids=["kept", "lost", "revisions"])

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.nursery.forked import fork
+from tests.nursery.forked import fork, is_forkable
+from tests.services.command import ended
 from tests.services.local import Begin, LocalService, Process, spawned
 from tests.services.service import ServiceError
 
@@ -23,14 +24,11 @@ PROGRAM = Path(sys.executable).with_name("meterline")
 COMMAND_WITHIN_S = 600.0  # most of it for a machine that does something else too
 START_WITHIN_S = 180.0
 PROBE_S = 15.0
-AT_START_ONLY = frozenset({"LD_PRELOAD"})  # variables that a fork is too late for
 
 
 def forked(service: LocalService) -> Process:
     """Its command, forked, unless its program or its variables need a start of its own."""
-    program, first = service.command[:2]
-    ours = Path(program).name == PROGRAM.name or (program, first) == (sys.executable, "-m")
-    if not ours or not AT_START_ONLY.isdisjoint(service.environment):
+    if not is_forkable(service.command, service.environment):
         return spawned(service)
     environment = {**os.environ, **service.environment}
     return fork(service.command, service.folder, environment, service.log_path)
@@ -70,19 +68,9 @@ def completed(
     within_s: float = COMMAND_WITHIN_S,
 ) -> subprocess.CompletedProcess[str]:
     """A command at its end, forked as above. Raises `subprocess.TimeoutExpired`."""
+    if not is_forkable(command, settings):
+        return ended(command, folder, settings, within_s)
     environment = {**os.environ, **settings}
-    if not AT_START_ONLY.isdisjoint(settings):
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=within_s,
-            check=False,
-        )
     with tempfile.TemporaryDirectory(prefix="command-") as place:
         out, err = (Path(place, name) for name in ("out", "err"))
         process = fork(command, folder, environment, out, err)

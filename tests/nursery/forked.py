@@ -22,6 +22,7 @@ from typing import Any, Final
 from tests.nursery import COMMAND
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+AT_START_ONLY: Final = frozenset({"LD_PRELOAD"})  # variables that a fork is too late for
 TOLD_WITHIN_S: Final = 180.0  # of a start; the first one waits for the imports
 
 
@@ -54,6 +55,19 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def is_forkable(command: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether a fork can be this: another program, or such variables, need a start of its own."""
+    return _is_ours(command) and AT_START_ONLY.isdisjoint(environment)
+
+
+def _is_ours(command: Sequence[str]) -> bool:
+    return _is_meterline(command[0]) or tuple(command[:2]) == (sys.executable, "-m")
+
+
+def _is_meterline(program: str) -> bool:
+    return Path(program).name == "meterline"
+
+
 def fork(
     command: Sequence[str],
     folder: Path,
@@ -64,10 +78,10 @@ def fork(
     """Begin `meterline ARGUMENT ...` or `python -m MODULE ARGUMENT ...`, in a folder, with all of
     an environment. What it prints is added to the files; without `err` all of it goes to `out`.
     """
+    assert _is_ours(command), f"not forked: {command}"
     program, *arguments = command
     module = COMMAND
-    if Path(program).name != "meterline":
-        assert (program, arguments[0]) == (sys.executable, "-m"), f"not forked: {command}"
+    if not _is_meterline(program):
         _, module, *arguments = arguments
     request = {
         "program": program,

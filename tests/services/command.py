@@ -8,6 +8,23 @@ from pathlib import Path
 from tests.services.service import ServiceError
 
 
+def ended(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], within_s: float
+) -> subprocess.CompletedProcess[str]:
+    """A command at its end, with these variables beside ours. Raises `TimeoutExpired`."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=within_s,
+    )
+
+
 def run_to_end(
     purpose: str,
     command: Sequence[str],
@@ -22,17 +39,7 @@ def run_to_end(
 
     """
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=within_s,
-        )
+        done = ended(command, folder, environment or {}, within_s)
     except subprocess.TimeoutExpired as error:
         message = f"{purpose}: `{' '.join(command)}` did not end within {within_s:g} s"
         raise ServiceError(message) from error

@@ -1,39 +1,24 @@
-import { useState } from "react";
-
 import { api, unwrap, type Schemas } from "../api.js";
 import { faultsOf, type Faults } from "../forms/faults.js";
 import { Empty, Failure, Loading } from "../parts/basics.js";
-import { windowsUntil, type Interval, type Window } from "../rules/windows.js";
+import type { Interval } from "../rules/windows.js";
 import { useApi, useMay } from "../state.js";
-import { latest } from "../usage.js";
-import { Bodies, WindowChoice } from "./preview.js";
+import { Bodies, useWindows, WindowChoice } from "./preview.js";
 
 type Meter = Schemas["Meter"];
 type Defined = Schemas["NewReportPreviewRequest"]["report"];
-const WINDOWS = 6;
-const BODIES = 20;
 
 /** The bodies that a sync so defined would send for a window that is over. */
 export function usePreview(report: Defined, interval: Interval, meter: Meter | undefined) {
   const may = useMay();
-  const [place, setPlace] = useState(0);
-  const [after, setAfter] = useState("");
-  const end = useApi(
-    ["latest", meter?.event_type],
-    () => latest(meter?.event_type ?? ""),
-    undefined,
-    meter !== undefined && may("events:read"),
-  );
-  const newest = end.data ?? new Date().toISOString();
-  const windows = windowsUntil(newest, interval, Date.now(), WINDOWS);
-  const window = windows[place] as Window;
-  const settled = meter !== undefined && (end.data !== undefined || !may("events:read"));
+  const { window, choice, page, next, known } = useWindows(meter?.event_type, interval);
+  const settled = meter !== undefined && known;
   const found = useApi(
-    ["preview", "report", report, window, after],
+    ["preview", "report", report, window, page],
     async () =>
       unwrap(
         await api.POST("/api/v3/metering/report-preview", {
-          params: { query: { page: { size: BODIES, ...(after ? { after } : {}) } } },
+          params: { query: { page } },
           body: { report, ...window },
         }),
       ),
@@ -41,11 +26,11 @@ export function usePreview(report: Defined, interval: Interval, meter: Meter | u
     settled && may("usage:read"),
   );
   const faults: Faults = settled ? faultsOf(found.error, "report.") : new Map();
-  return { found, faults, windows, place, setPlace, setAfter, settled };
+  return { found, faults, choice, next, settled };
 }
 
 export function PreviewOf({ preview }: { preview: ReturnType<typeof usePreview> }) {
-  const { found, faults, windows, place, setPlace, setAfter, settled } = preview;
+  const { found, faults, choice, next, settled } = preview;
   const may = useMay();
   if (!may("usage:read"))
     return (
@@ -62,15 +47,7 @@ export function PreviewOf({ preview }: { preview: ReturnType<typeof usePreview> 
   return (
     <>
       <div className="filters">
-        <WindowChoice
-          windows={windows}
-          at={place}
-          set={(chosen) => {
-            setAfter("");
-            setPlace(chosen);
-          }}
-          error={faults.get("to") ?? faults.get("from")}
-        />
+        <WindowChoice {...choice} error={faults.get("to") ?? faults.get("from")} />
       </div>
       {found.error ? (
         faults.size > 0 ? (
@@ -82,7 +59,7 @@ export function PreviewOf({ preview }: { preview: ReturnType<typeof usePreview> 
         <Loading />
       ) : (
         <div className={`form${found.isPlaceholderData ? " stale" : ""}`}>
-          <Bodies of={found.data} next={setAfter} />
+          <Bodies of={found.data} next={next} />
         </div>
       )}
     </>

@@ -1,8 +1,7 @@
-import { Boxes, Field, Select } from "../forms/fields.js";
+import { Field, Select } from "../forms/fields.js";
 import { faultAt, type Faults } from "../forms/faults.js";
 import { filterText, headersText, type Edit, type Fate, type Shown } from "../rules/sync-change.js";
-import { isInterval } from "../rules/windows.js";
-import { EVERY_OPTIONS, LATE_OPTIONS } from "./form.js";
+import { Every, Groups, HeaderValue, Late, Only } from "./fields.js";
 
 function fate(text: string): Fate {
   return text === "set" || text === "none" ? text : "keep";
@@ -21,11 +20,9 @@ export function EditFields({ dimensions, ...fields }: Fields & { dimensions: rea
   const put = (part: Partial<Edit>) => set({ ...of, ...part });
   return (
     <>
-      <Select
-        label="Sends"
-        value={of.interval}
-        set={(interval) => isInterval(interval) && put({ interval })}
-        options={EVERY_OPTIONS}
+      <Every
+        of={of}
+        put={put}
         error={faultAt(faults, "schedule.interval") ?? faults.get("schedule")}
       />
       <Field
@@ -37,33 +34,10 @@ export function EditFields({ dimensions, ...fields }: Fields & { dimensions: rea
         needed
         code
       />
-      {dimensions.length > 0 && (
-        <Boxes
-          label="One entry for each"
-          chosen={of.groups}
-          set={(groups) => put({ groups })}
-          options={dimensions.map((name) => [name] as const)}
-          hint="Each subject has its own delivery in any case."
-          error={faultAt(faults, "query")}
-        />
-      )}
+      <Groups of={of} put={put} faults={faults} dimensions={dimensions} />
       <Filter {...fields} />
       <Endpoint {...fields} />
-      <Select
-        label="When usage comes late"
-        value={of.revisions}
-        set={(one) => put({ revisions: one === "send" ? "send" : "record" })}
-        options={LATE_OPTIONS}
-        error={faultAt(faults, "revisions")}
-      />
-      <Field
-        label="Wait for late events, in seconds"
-        type="number"
-        value={of.grace}
-        set={(grace) => put({ grace })}
-        hint="After each window. Empty: as the installation is set."
-        error={faultAt(faults, "grace_seconds")}
-      />
+      <Late of={of} put={put} faults={faults} />
     </>
   );
 }
@@ -82,23 +56,7 @@ function Filter({ of, set, sync, faults }: Fields) {
           ...(sync.filter === undefined ? [] : [["none", "no filter: every entry"] as const]),
         ]}
       />
-      {of.filter === "set" && (
-        <>
-          <Field
-            label="Only entries with more than"
-            value={of.over}
-            set={(over) => put({ over })}
-            error={faultAt(faults, "filter.usage")}
-          />
-          <Field
-            label="Only these subjects, one a line"
-            value={of.subjects}
-            set={(subjects) => put({ subjects })}
-            error={faultAt(faults, "filter.subject")}
-            rows={2}
-          />
-        </>
-      )}
+      {of.filter === "set" && <Only of={of} put={put} faults={faults} />}
     </>
   );
 }
@@ -140,14 +98,7 @@ function Endpoint({ of, set, sync, faults }: Fields) {
             needed
             code
           />
-          <Field
-            label="Value of the header"
-            type="password"
-            value={of.headerValue}
-            set={(headerValue) => put({ headerValue })}
-            hint="It is stored sealed, and never shown."
-            needed
-          />
+          <HeaderValue of={of} put={put} />
         </>
       )}
     </>

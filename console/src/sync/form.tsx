@@ -1,21 +1,14 @@
-import { Boxes, Field, Select } from "../forms/fields.js";
+import { Field } from "../forms/fields.js";
 import { faultAt, type Faults } from "../forms/faults.js";
 import type { Schemas } from "../api.js";
-import { filterOf, LATE } from "../rules/sync-change.js";
-import { isInterval, type Interval } from "../rules/windows.js";
+import { filterOf } from "../rules/sync-change.js";
+import { Every, Groups, HeaderValue, Late, Only, type Said } from "./fields.js";
 
-export interface Draft {
+export interface Draft extends Said {
   readonly slug: string;
   readonly meter: string;
-  readonly interval: Interval;
-  readonly groups: readonly string[];
   readonly url: string;
-  readonly over: string;
-  readonly subjects: string;
   readonly headerName: string;
-  readonly headerValue: string;
-  readonly revisions: "record" | "send";
-  readonly grace: string;
 }
 
 export const NEW: Draft = {
@@ -45,13 +38,6 @@ export const SYNC_FIELDS = [
   "revisions",
   "grace_seconds",
 ];
-
-export const EVERY_OPTIONS = [
-  ["1d", "every day of UTC"],
-  ["1h", "every hour"],
-  ["1m", "every minute"],
-] as const;
-export const LATE_OPTIONS = Object.entries(LATE);
 
 /** What decides which bodies are made. */
 export function definitionOf(draft: Draft) {
@@ -114,23 +100,8 @@ export function SyncFields({
         needed
         code
       />
-      <Select
-        label="Sends"
-        value={draft.interval}
-        set={(interval) => isInterval(interval) && put({ interval })}
-        options={EVERY_OPTIONS}
-        error={faultAt(faults, "schedule.interval")}
-      />
-      {dimensions.length > 0 && (
-        <Boxes
-          label="One entry for each"
-          chosen={draft.groups}
-          set={(groups) => put({ groups })}
-          options={dimensions.map((name) => [name] as const)}
-          hint="Each subject has its own delivery in any case."
-          error={faultAt(faults, "query")}
-        />
-      )}
+      <Every of={draft} put={put} error={faultAt(faults, "schedule.interval")} />
+      <Groups of={draft} put={put} faults={faults} dimensions={dimensions} />
       <Field
         label="Address of the receiver"
         type="url"
@@ -144,19 +115,7 @@ export function SyncFields({
       <details>
         <summary>Filter, headers and late usage</summary>
         <div>
-          <Field
-            label="Only entries with more than"
-            value={draft.over}
-            set={(over) => put({ over })}
-            error={faultAt(faults, "filter.usage")}
-          />
-          <Field
-            label="Only these subjects, one a line"
-            value={draft.subjects}
-            set={(subjects) => put({ subjects })}
-            error={faultAt(faults, "filter.subject")}
-            rows={2}
-          />
+          <Only of={draft} put={put} faults={faults} />
           <Field
             label="Name of a header"
             value={draft.headerName}
@@ -165,31 +124,8 @@ export function SyncFields({
             error={faultAt(faults, "endpoint.headers")}
             code
           />
-          {draft.headerName !== "" && (
-            <Field
-              label="Value of the header"
-              type="password"
-              value={draft.headerValue}
-              set={(headerValue) => put({ headerValue })}
-              hint="It is stored sealed, and never shown."
-              needed
-            />
-          )}
-          <Select
-            label="When usage comes late"
-            value={draft.revisions}
-            set={(one) => put({ revisions: one === "send" ? "send" : "record" })}
-            options={LATE_OPTIONS}
-            error={faultAt(faults, "revisions")}
-          />
-          <Field
-            label="Wait for late events, in seconds"
-            type="number"
-            value={draft.grace}
-            set={(grace) => put({ grace })}
-            hint="After each window. Empty: as the installation is set."
-            error={faultAt(faults, "grace_seconds")}
-          />
+          {draft.headerName !== "" && <HeaderValue of={draft} put={put} />}
+          <Late of={draft} put={put} faults={faults} />
         </div>
       </details>
     </>

@@ -4,10 +4,41 @@ import type { Schemas } from "../api.js";
 import { Select } from "../forms/fields.js";
 import { Code, Empty, Table } from "../parts/basics.js";
 import { dimensions, grouped, many } from "../rules/figures.js";
-import type { Window } from "../rules/windows.js";
-import { useView } from "../state.js";
+import { windowsUntil, type Interval, type Window } from "../rules/windows.js";
+import { useApi, useMay, useView } from "../state.js";
+import { latest } from "../usage.js";
 
 type Found = Schemas["ReportPreview"];
+
+const WINDOWS = 6;
+const BODIES = 20;
+
+/** The last windows that ended before the newest event of a type, one of them chosen, and which of
+ * its bodies are asked for. */
+export function useWindows(type: string | undefined, interval: Interval) {
+  const may = useMay();
+  const [at, setAt] = useState(0);
+  const [after, next] = useState("");
+  const end = useApi(
+    ["latest", type],
+    () => latest(type ?? ""),
+    undefined,
+    type !== undefined && may("events:read"),
+  );
+  const newest = end.data ?? new Date().toISOString();
+  const windows = windowsUntil(newest, interval, Date.now(), WINDOWS);
+  const set = (chosen: number) => {
+    next("");
+    setAt(chosen);
+  };
+  return {
+    window: windows[at] as Window,
+    choice: { windows, at, set },
+    page: { size: BODIES, ...(after ? { after } : {}) },
+    next,
+    known: end.data !== undefined || !may("events:read"),
+  };
+}
 
 /** The windows that a preview can be of, in words. */
 export function WindowChoice({

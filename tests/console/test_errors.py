@@ -84,7 +84,7 @@ def enter(keyed: SetUp, browser: Browser) -> Iterator[Enter]:
         page = watched.open(path, SIGN_IN)
         page.get_by_label("API key").fill(key)
         page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("heading", level=1, name=heading).wait_for()
+        expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
         return watched, key
 
     yield act

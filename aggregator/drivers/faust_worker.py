@@ -14,6 +14,7 @@ from typing import Any
 
 import faust
 import structlog
+from faust.tables import TableManager
 
 from aggregator.drivers.faust_credentials import credentials
 from aggregator.drivers.openings import Openings
@@ -307,12 +308,22 @@ class FaustWorker:
             self._failed.set_exception(error)
 
 
+class _NoTables(TableManager):
+    """Faust waits a second for tables that a program may still declare. Nothing is kept in tables
+    here.
+    """
+
+    async def sleep(self, n: Any) -> None:
+        """At once."""
+
+
 def _app(membership: Membership) -> faust.App:
     return faust.App(
         membership.group,
         broker=";".join(f"kafka://{broker}" for broker in membership.brokers.split(",")),
         broker_credentials=credentials(membership.security),
         datadir=membership.datadir,
+        TableManager=_NoTables,
         store="memory://",
         topic_disable_leader=True,
         topic_allow_declare=False,

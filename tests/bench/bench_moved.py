@@ -188,9 +188,9 @@ async def taken_on(moved: Moved, keys: int, before_s: float) -> None:
             f" partitions stood for {looks.longest_s():.2f} s at most, and later, when nothing"
             f" catches up, {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
         )
-        await moved.look(looks)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        await moved.look(looks)
         process = moved.worker()
         took_s, after_ready_s = await moved.counts(process, Looks(), looks.ends[OLD])
         say(

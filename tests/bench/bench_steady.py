@@ -30,6 +30,7 @@ import psutil
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.kafka.log import KafkaLog
 from meterline.event import encode_pack, identity_key, partition_of
+from meterline.limits import PACK_EVENTS_MAX
 from meterline.meter import Aggregation, MeterDraft
 from meterline.runtime.settings.reading import load_settings
 from meterline.runtime.wiring import adapters
@@ -72,6 +73,12 @@ def event_text(name: str, number: int, now: str) -> bytes:
     )
 
 
+async def appended(log: KafkaLog, partition: int, events: Sequence[bytes]) -> None:
+    """One after the other, as many to a pack as a gateway puts there."""
+    for begin in range(0, len(events), PACK_EVENTS_MAX):
+        await log.append(partition, encode_pack(events[begin : begin + PACK_EVENTS_MAX]))
+
+
 async def feed(log: KafkaLog, seen: Seen, rate: int, until: float, counted: int) -> None:
     """Append at this pace, a pack to each partition in a turn."""
     due = time.monotonic()
@@ -82,7 +89,7 @@ async def feed(log: KafkaLog, seen: Seen, rate: int, until: float, counted: int)
             place = partition_of(identity_key("default", "bench", name), log.partitions)
             packs[place].append(event_text(name, seen.sent, text))
             seen.sent += 1
-        await asyncio.gather(*(log.append(n, encode_pack(it)) for n, it in enumerate(packs) if it))
+        await asyncio.gather(*(appended(log, n, it) for n, it in enumerate(packs)))
         seen.marks.append((counted + seen.sent, time.monotonic()))
         due = max(due + TURN_S, now)
         await asyncio.sleep(max(0.0, due - time.monotonic()))

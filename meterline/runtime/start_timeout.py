@@ -7,7 +7,7 @@ import socket
 from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -61,6 +61,10 @@ def servers(settings: Settings) -> Mapping[Part, Server]:
     log_in = "log_sasl, log_user, log_password_file or log_token_file, or the rights of the user"
     log = Server("Kafka", "log_url", kafka, log_in, dig)
     usage = _of_url("ClickHouse", "usage", settings)
+    if settings.usage_shards:
+        more = tuple(map(_address, settings.usage_shards))
+        setting = "usage_url and usage_shards"
+        usage = replace(usage, setting=setting, addresses=usage.addresses + more)
     control = _of_url("PostgreSQL", "control", settings)
     every = log.addresses + usage.addresses + control.addresses
     stores = Server("log, usage store and control store", "their settings", every)
@@ -74,13 +78,17 @@ def _split(server: str) -> tuple[str, int]:
 
 def _of_url(name: str, store: str, settings: Settings) -> Server:
     setting, file = f"{store}_url", f"{store}_password_file"
-    parts = urlsplit(getattr(settings, setting))
-    if not parts.hostname:
+    url = getattr(settings, setting)
+    if not urlsplit(url).hostname:
         return Server(name, setting)
-    address = parts.hostname, parts.port or _PORTS[parts.scheme]
     in_file = getattr(settings, file) is not None
     log_in = f"user and database in {setting}, or {file}" if in_file else ""
-    return Server(name, setting, (address,), log_in)
+    return Server(name, setting, (_address(url),), log_in)
+
+
+def _address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or _PORTS[parts.scheme]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +192,7 @@ async def diagnosis(server: Server, error: Unavailable) -> str:
 
 def _hint(server: Server, error: Unavailable) -> str:
     if isinstance(error, TlsRefused):
-        store = server.setting.removesuffix("_url")
+        store = server.setting.partition("_")[0]
         return f"correct {store}_ca_file, {store}_cert_file or {store}_key_file"
     if isinstance(error, AccessRefused):
         return f"correct {server.log_in or f'user, password and database in {server.setting}'}"

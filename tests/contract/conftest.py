@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +19,8 @@ from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.migrate import migrate
 from tests.conftest import made_ready
+from tests.contract.usage.sharded import ALSO_SHARDED, connected, opened
+from tests.services.shards import Shards, shards
 
 DATABASES: Final = ("sqlite", "postgresql")
 
@@ -88,11 +90,34 @@ async def control_database(
         await database.close()
 
 
-@pytest.fixture(params=["chdb", "clickhouse"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test of the usage store runs over both engines; some of them over two servers, too."""
+    if "usage_store" in metafunc.fixturenames:
+        module = metafunc.module.__name__.rpartition(".")[2]
+        sharded = ["shards"] if module in ALSO_SHARDED else []
+        stores = ["shards"] if module == "test_shards" else ["chdb", "clickhouse", *sharded]
+        metafunc.parametrize("usage_store", stores, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def two_servers() -> Iterator[Shards]:
+    """Two ClickHouse servers with a cluster of both; leave them running."""
+    with shards() as made:
+        yield made
+
+
+@pytest.fixture
 async def usage_store(
     request: pytest.FixtureRequest, with_tables: set[str]
 ) -> AsyncIterator[ClickHouseUsageStore]:
     """A usage store that others write to as well: take numbers of your own (`fresh_numbers`)."""
+    if request.param == "shards":
+        urls = request.getfixturevalue("two_servers").urls("shared")
+        store = connected(urls) if urls[0] in with_tables else await opened(urls)
+        with_tables.add(urls[0])
+        yield store
+        await store.close()
+        return
     url = request.getfixturevalue("chdb_url" if request.param == "chdb" else "clickhouse")
     made = ClickHouseUsageStore(Connection(url))
     await made_ready(made, url, with_tables)

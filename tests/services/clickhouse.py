@@ -9,9 +9,11 @@ from tests.services.local import LocalService, data_folder, free_port
 from tests.services.ready import clickhouse_problem
 
 
-def local_clickhouse(say: Say, config: Path | None = None) -> LocalService:
+def local_clickhouse(
+    say: Say, config: Path | None = None, tcp_port: int | None = None
+) -> LocalService:
     """Return a server that is ready to start, on a free port with an empty data folder. `config` is
-    a file of its settings, such as one that names users.
+    a file of its settings, such as one that names users. Other servers ask it at `tcp_port`.
     """
     library = clickhouse_engine(say)
     port = free_port()
@@ -27,6 +29,7 @@ def local_clickhouse(say: Say, config: Path | None = None) -> LocalService:
             *(sys.executable, "-I", str(program)),
             *(str(library), str(folder / "data"), str(port)),
             *([] if config is None else [str(config)]),
+            *([] if tcp_port is None else [str(tcp_port)]),
         ],
         problem=partial(clickhouse_problem, url),
     )

@@ -1,6 +1,7 @@
-"""Run ClickHouse's engine with its HTTP interface, in this process, until it is killed.
+"""Run ClickHouse's engine with its HTTP interface, in this process, until it is killed. With a TCP
+port other servers can ask it.
 
-    python clickhouse_process.py LIBRARY DATA_FOLDER PORT [CONFIG]
+    python clickhouse_process.py LIBRARY DATA_FOLDER PORT [CONFIG [TCP_PORT]]
 
 The library's `chdb_query_cmdline` is the program clickhouse-local, which can listen for HTTP. Runs
 as a bare script (`python -I`), so it imports nothing of ours.
@@ -12,9 +13,10 @@ import sys
 # Holds the program open: one block a second, for a day. A query that can be answered without being
 # run (`count()`) would return at once and close the listener with it.
 HOLD = "SELECT sum(sleepEachRow(1)) FROM numbers(86400) SETTINGS max_block_size=1"
+TCP = "SYSTEM START LISTEN TCP; "
 
 
-def main(library: str, folder: str, port: str, config: str = "") -> int:
+def main(library: str, folder: str, port: str, config: str = "", tcp_port: str = "") -> int:
     """Serve; returns only when the engine ends."""
     arguments = [
         "clickhouse",
@@ -24,7 +26,8 @@ def main(library: str, folder: str, port: str, config: str = "") -> int:
         "--listen_host=127.0.0.1",
         f"--http_port={port}",
         *([f"--config-file={config}"] if config else []),
-        f"--query=SYSTEM START LISTEN HTTP; {HOLD}",
+        *([f"--tcp_port={tcp_port}"] if tcp_port else []),
+        f"--query={TCP if tcp_port else ''}SYSTEM START LISTEN HTTP; {HOLD}",
     ]
     raw = [argument.encode() for argument in arguments]
     engine = ctypes.CDLL(library)

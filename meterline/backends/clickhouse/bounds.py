@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
 
-from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Exceeded, Lane
+from meterline.backends.clickhouse.clients.lanes import Lane
+from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Exceeded
 from meterline.limits import (
     EVENT_SEARCHES_MAX,
     EVENTS_SEARCH_S_MAX,

@@ -13,7 +13,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from clickhouse_connect.datatypes.base import ClickHouseType
 from clickhouse_connect.driver.client import Client
@@ -32,12 +32,8 @@ from meterline.backends.clickhouse.clients.access import (
     connected,
     renew_password,
 )
-from meterline.backends.clickhouse.clients.streams import ROWS_AS_JSON, Stream, settings_clause
-from meterline.limits import (
-    ANSWER_S_MAX,
-    RANK_WAIT_MS,
-    USAGE_STORE_THREADS_MAX,
-)
+from meterline.backends.clickhouse.clients.lanes import COUNTING, Lane
+from meterline.backends.clickhouse.clients.streams import Stream, settings_clause
 from meterline.ports import SILENT, AccessRefused, Recorder, Unavailable, metrics
 
 # The engine's own insert de-duplication would eat a repair; an asynchronous insert would be
@@ -69,6 +65,9 @@ _EXCEEDED: Final = re.compile(
 # UNKNOWN_DATABASE, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, ACCESS_DENIED,
 # AUTHENTICATION_FAILED
 _REFUSED: Final = re.compile(r"Code: (81|192|193|194|497|516)\b")
+# One server asks others for their rows: ATTEMPT_TO_READ_AFTER_EOF, SOCKET_TIMEOUT, NETWORK_ERROR,
+# ALL_CONNECTION_TRIES_FAILED.
+_AWAY: Final = re.compile(r"Code: (32|209|210|279)\b")
 ERROR_CHARS_MAX: Final = 300
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
@@ -78,43 +77,6 @@ class Exceeded(Unavailable):
     """A query would read or hold more, or take longer, than its settings allow, or those of the
     store's user.
     """
-
-
-class Lane(NamedTuple):
-    """Statements of one kind. They have threads of their own, so no lane waits behind another.
-
-    `rank` is the engine's priority: while a statement of a lower one runs, others stand still for
-    up to `RANK_WAIT_MS` at each of their blocks. `threads` are statements at once, beginning
-    streams among them; `streams` are those that are open. A stream must begin within
-    `seconds_each`, other statements end.
-    """
-
-    name: str
-    rank: int
-    threads: int
-    streams: int = 1
-    bytes_each: int | None = None
-    seconds_each: int | None = None
-    gives_up: bool = False  # a statement that nobody waits for any more is ended
-    form: str = ROWS_AS_JSON  # of streams
-
-    def settings(
-        self, given: Mapping[str, Any], *, embedded: bool, streamed: bool = False
-    ) -> dict[str, Any]:
-        """Settings of a statement: what it asks for, as far as the lane allows it."""
-        most: dict[str, int] = {}
-        if self.bytes_each is not None:
-            most["max_memory_usage"] = self.bytes_each
-        if self.seconds_each is not None:
-            most["max_execution_time"] = ANSWER_S_MAX if streamed else self.seconds_each
-        if embedded and self.rank > COUNTING.rank:
-            most["max_threads"] = 1  # counting has the same cores
-        lesser = {name: min(bound, given.get(name, bound)) for name, bound in most.items()}
-        ranked = {"priority": self.rank, "low_priority_query_wait_time_ms": RANK_WAIT_MS}
-        return {**given, **lesser, **ranked}
-
-
-COUNTING: Final = Lane("counting", 1, USAGE_STORE_THREADS_MAX)
 
 
 class Connection:
@@ -152,10 +114,43 @@ class Connection:
         for a lane share it.
         """
         if lane.name not in self._lanes:
-            made = Connection(self._url, lane, self._recorder, self._access)
-            self._lanes[lane.name] = made
-            made._lock = self._lock
+            self._lanes[lane.name] = self._made(lane)
         return self._lanes[lane.name]
+
+    def _made(self, lane: Lane) -> "Connection":
+        made = Connection(self._url, lane, self._recorder, self._access)
+        made._lock = self._lock
+        return made
+
+    @property
+    def always(self) -> Mapping[str, Any]:
+        """Settings of every statement here."""
+        return {}
+
+    @property
+    def servers(self) -> Sequence["Connection"]:
+        """The servers that have the rows: what is asked of one of them is told of its own tables.
+        Here it is one, this one.
+        """
+        return (self,)
+
+    async def make_together(self) -> None:
+        """Make what is read together, as far as it is not there."""
+
+    async def check_whole(self, ids: Sequence[Sequence[str]]) -> None:
+        """Whether what is read together are the servers with these ids. Raises `Unavailable`."""
+
+    async def at(self, partition: int) -> "Connection":
+        """The server that has the rows of a partition of the log. Raises `Unavailable`."""
+        del partition
+        return self
+
+    async def by_server(
+        self, rows: Sequence[T], partition_of: Callable[[T], int]
+    ) -> Sequence[tuple["Connection", Sequence[T]]]:
+        """Rows with the servers that they are written to; none for no rows."""
+        del partition_of
+        return [(self, rows)] if rows else []
 
     @property
     def embedded(self) -> bool:
@@ -268,11 +263,15 @@ class Connection:
         self, settings: Mapping[str, Any], *, streamed: bool = False
     ) -> tuple[str, dict[str, Any]]:
         """A name for a statement that can be given up, and its settings."""
-        bounds = self._lane.settings(settings, embedded=self.embedded, streamed=streamed)
+        bounds = self._settings(settings, streamed=streamed)
         if not self._lane.gives_up:
             return "", bounds
         mark = f"meterline-{secrets.token_hex(8)}"
         return mark, {**bounds, "log_comment": mark}
+
+    def _settings(self, given: Mapping[str, Any], *, streamed: bool = False) -> dict[str, Any]:
+        bounds = self._lane.settings(given, embedded=self.embedded, streamed=streamed)
+        return {**bounds, **self.always}
 
     def _for_stream(self) -> Client:
         try:
@@ -305,7 +304,7 @@ class Connection:
     async def insert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
         """Insert rows as one block; returns when the store has synced it to disk."""
         key = table, tuple(columns)
-        settings = self._lane.settings(INSERT_SETTINGS, embedded=self.embedded)
+        settings = self._settings(INSERT_SETTINGS)
 
         def work(client: Client) -> None:
             context = client.create_insert_context(
@@ -333,7 +332,7 @@ class Connection:
         """Insert rows whose values lie one behind the other, each as wide as its column, numbers
         little-endian. As one block; returns when the store has synced it to disk.
         """
-        settings = self._lane.settings(INSERT_SETTINGS, embedded=self.embedded)
+        settings = self._settings(INSERT_SETTINGS)
 
         def work(client: Client) -> None:
             try:
@@ -352,7 +351,7 @@ class Connection:
         self, sql: str, parameters: dict[str, Any], settings: Mapping[str, Any]
     ) -> None:
         """Run an `INSERT ... SELECT`."""
-        bounds = self._lane.settings(settings, embedded=self.embedded)
+        bounds = self._settings(settings)
         await self.run(lambda client: client.command(sql, parameters, settings=bounds))
 
     @contextmanager
@@ -388,6 +387,8 @@ def _rows(result: QueryResult) -> Rows:
 def _text(error: Exception) -> str:
     """What the engine said, without addresses and queries; where it did not answer, just that."""
     message = _MESSAGE.search(str(error))
+    if _AWAY.search(str(error)):
+        return "a server of the usage store does not answer, and nothing less is told without it"
     if message is None:
         return "no connection, or no answer in time"
     text = message[0].strip()[:ERROR_CHARS_MAX]

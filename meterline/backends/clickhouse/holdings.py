@@ -1,13 +1,14 @@
 """`UsageHoldings` and `UsagePeriods` on ClickHouse and chDB."""
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from meterline.backends.clickhouse.blocks.sql import BY_NAME
 from meterline.backends.clickhouse.chdb.parts import PartWatch
-from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.usage import (
     EVENTS,
@@ -18,6 +19,8 @@ from meterline.usage import (
     Life,
     Period,
     Reach,
+    id_of,
+    store_of,
 )
 
 _BY_PERIOD: Final = (EVENTS, REJECTS, SEEN, *MINUTE_TABLES)
@@ -45,30 +48,48 @@ class ClickHouseHoldings:
             "tables": list(after),
             "after": list(after.values()),
         }
-        found: dict[str, dict[str, int]] = defaultdict(dict)
-        for what, name, number in await self._connection.query(
-            QUERIES["holdings"], parameters, _SETTINGS
-        ):
-            found[what][name] = number
+        servers = self._connection.servers
+        asked = [server.query(QUERIES["holdings"], parameters, _SETTINGS) for server in servers]
+        found = [_found(rows) for rows in await asyncio.gather(*asked)]
+        ids = [sorted(of_server["id"]) for of_server in found]
+        await self._connection.check_whole(ids)
         tables: dict[str, int] = defaultdict(int)
-        blocks: dict[int, dict[str, int]] = defaultdict(dict)
-        for name, rows in found["rows"].items():
+        blocks: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for name, rows in _pairs(found, "rows"):
             table, _, partition = name.partition(" ")
             tables[table] += rows
             if table in BY_NAME:
-                blocks[int(partition)][table] = rows
-        accounts = {(int(partition), slice_) for partition, slice_ in found["account"].items()}
-        ((server, up_s),) = found["life"].items()
-        return Holdings(tuple(sorted(found["id"])), tables, accounts, blocks, Life(server, up_s))
+                blocks[int(partition)][table] += rows
+        accounts = {(int(partition), slice_) for partition, slice_ in _pairs(found, "account")}
+        lives = list(_pairs(found, "life"))
+        life = Life(", ".join(of for of, _ in lives), min(up_s for _, up_s in lives))
+        return Holdings(store_of(ids), tables, accounts, blocks, life)
 
     async def adopt(self, store_id: str) -> None:
         """See the port."""
+        servers = self._connection.servers
         watch = PartWatch(self._connection, {"installation"})
         before = await watch.begin() if self._connection.embedded else 0
-        await self._connection.execute("TRUNCATE TABLE installation")
-        await self._connection.insert("installation", ("id",), [(store_id,)])
+        for number, server in enumerate(servers):
+            await self._name(server, id_of(store_id, number, len(servers)))
         if self._connection.embedded:
             await watch.end(before)
+
+    async def name_servers(self, store_id: str) -> None:
+        """Servers were added: each is known by the id of the store, its number, and how many they
+        are. A process that knows of fewer finds another id from now on.
+        """
+        servers = self._connection.servers
+        for number, server in enumerate(servers if len(servers) > 1 else ()):
+            known_by = id_of(store_id, number, len(servers))
+            if {one for (one,) in await server.query("SELECT id FROM installation", {})} != {
+                known_by
+            }:
+                await self._name(server, known_by)
+
+    async def _name(self, server: Connection, known_by: str) -> None:
+        await server.execute("TRUNCATE TABLE installation")
+        await server.insert("installation", ("id",), [(known_by,)])
 
 
 class ClickHousePeriods:
@@ -79,8 +100,11 @@ class ClickHousePeriods:
 
     async def periods(self) -> list[Period]:
         """See the port."""
-        rows = await self._connection.query(QUERIES["periods"], {"tables": list(_BY_PERIOD)})
-        return [Period(table, name, *period_bounds(name)) for table, name in rows]
+        found: set[tuple[str, str]] = set()
+        for server in self._connection.servers:
+            rows = await server.query(QUERIES["periods"], {"tables": list(_BY_PERIOD)})
+            found |= {(table, name) for table, name in rows}
+        return [Period(table, name, *period_bounds(name)) for table, name in sorted(found)]
 
     async def reach(self, period: Period, log: int) -> Reach:
         """See the port."""
@@ -93,10 +117,22 @@ class ClickHousePeriods:
         """See the port."""
         assert period.table in _BY_PERIOD, "the others are not partitioned by time"
         # The server's own bound protects tables from hands; here the size was decided elsewhere.
-        await self._connection.execute(
-            f"ALTER TABLE {period.table} DROP PARTITION ID '{period.name}'"
-            " SETTINGS max_partition_size_to_drop = 0"
-        )
+        for server in self._connection.servers:
+            await server.execute(
+                f"ALTER TABLE {period.table} DROP PARTITION ID '{period.name}'"
+                " SETTINGS max_partition_size_to_drop = 0"
+            )
+
+
+def _found(rows: Rows) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for what, name, number in rows:
+        found[what][name] = number
+    return found
+
+
+def _pairs(found: Sequence[Mapping[str, Mapping[str, int]]], what: str) -> list[tuple[str, int]]:
+    return [pair for of_server in found for pair in of_server.get(what, {}).items()]
 
 
 def period_bounds(name: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""SQL by name: the statements of the files beside this one, each under its `-- name:` line."""
+"""SQL by name: the statements of the files here, each under its `-- name:` line."""
 
 import re
 from importlib.resources import files
@@ -37,4 +37,4 @@ def _load(name: str) -> dict[str, str]:
 
 TABLES: Final = _load("schema.sql")
 QUERIES: Final = _load("queries.sql")
-EVIDENCE: Final = _load("evidence.sql")
+EVIDENCE: Final = _load("audit/evidence.sql")

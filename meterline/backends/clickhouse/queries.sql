@@ -195,6 +195,13 @@ WHERE _partition_id = {period:String} GROUP BY log, partition;
 SELECT table, name, path, bytes_on_disk FROM system.parts
 WHERE active AND database = currentDatabase() AND table IN {tables:Array(String)};
 
+-- name: columns
+-- The columns of all tables of the database, in order.
+SELECT table, name, type FROM system.columns WHERE database = currentDatabase() ORDER BY table, position;
+
+-- name: engines
+SELECT name, engine_full FROM system.tables WHERE database = currentDatabase();
+
 -- name: schema
 -- What the database has of tables, columns and indexes, and the settings that tables have of their own.
 SELECT 'table' AS what, name AS of, '' AS named FROM system.tables WHERE database = currentDatabase()

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from clickhouse_connect.driver.client import Client
@@ -85,6 +85,7 @@ _SEEN_WIDTHS: Final = {"key": KEY_BYTES, "check": CHECK_BYTES}
 _INDEXED: Final = re.compile(r"ALTER TABLE (\w+) ADD INDEX IF NOT EXISTS along_log ")
 _MINUTES_PER_MONTH: Final = 28 * 1_440  # or more
 _HOWEVER_SOON: Final = -(2**62)
+_partition_of: Final = attrgetter("partition")
 
 
 class ClickHouseUsageStore:
@@ -107,12 +108,12 @@ class ClickHouseUsageStore:
         """Make the tables that are not there, and the columns that older ones lack. Where all is
         there, nothing is asked of the store that writes.
         """
-        for statement in missing(await self._connection.query(QUERIES["schema"], {})):
-            await self._connection.execute(statement)
-            if added := _INDEXED.match(statement):  # rows that are there get it in the background
-                await self._connection.execute(
-                    f"ALTER TABLE {added[1]} MATERIALIZE INDEX along_log"
-                )
+        for server in self._connection.servers:
+            for statement in missing(await server.query(QUERIES["schema"], {})):
+                await server.execute(statement)
+                if added := _INDEXED.match(statement):  # rows get it in the background
+                    await server.execute(f"ALTER TABLE {added[1]} MATERIALIZE INDEX along_log")
+        await self._connection.make_together()
 
     def read_blocks(self, blocks: BlockSnapshot | None) -> None:
         """From now on, answers are read from these blocks, as far as they go."""
@@ -150,8 +151,9 @@ class ClickHouseUsageStore:
         )
 
     async def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        for block in _blocks(table, rows):
-            await self._connection.insert(table, _COLUMNS[table], block)
+        for server, mine in await self._connection.by_server(rows, _partition_of):
+            for block in _blocks(table, mine):
+                await server.insert(table, _COLUMNS[table], block)
 
     async def _insert_seen(self, rows: Sequence[SeenRow]) -> None:
         """There is one for every event, and all are of one width: to put them together here takes
@@ -162,17 +164,20 @@ class ClickHouseUsageStore:
                 values = map(itemgetter(SeenRow._fields.index(name)), rows)
                 if set(map(len, values)) != {width}:
                     raise DataError(f"seen.{name} is not always of {width} bytes")
-            await self._connection.insert_packed("seen", SeenRow._fields, seen_bytes(rows))
+            for server, mine in await self._connection.by_server(rows, _partition_of):
+                await server.insert_packed("seen", SeenRow._fields, seen_bytes(mine))
 
     async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
         """Identities and hash sums of a slice per table, from what the store holds."""
         parameters = {**slice_id._asdict(), "revisions": list(revisions)}
-        rows = await self._connection.query(QUERIES["count_back"], parameters)
+        server = await self._connection.at(slice_id.partition)
+        rows = await server.query(QUERIES["count_back"], parameters)
         return {name: Counted(count, digest) for name, count, digest in rows}
 
     async def account(self, slice_id: SliceId) -> AccountRow | None:
         """The newest account of a slice."""
-        rows = await self._connection.query(QUERIES["account"], slice_id._asdict())
+        server = await self._connection.at(slice_id.partition)
+        rows = await server.query(QUERIES["account"], slice_id._asdict())
         return AccountRow(*rows[0]) if rows else None
 
     async def accounts(self, log: int) -> AccountRow:
@@ -186,7 +191,8 @@ class ClickHouseUsageStore:
     ) -> list[EventRow]:
         """The new events of a slice in order."""
         parameters = {**slice_id._asdict(), "types": _type_names(namespaced_types or ())}
-        rows = await self._connection.query(QUERIES["slice_events"], parameters)
+        server = await self._connection.at(slice_id.partition)
+        rows = await server.query(QUERIES["slice_events"], parameters)
         return [EventRow._make((*values, text.encode())) for *values, text in rows]
 
     async def raw_events(
@@ -202,9 +208,10 @@ class ClickHouseUsageStore:
         asked |= {"rows": FILL_READ_EVENTS, "bytes": FILL_READ_BYTES}
         asked["types"] = _type_names(namespaced_types)
         offset, place = slices[0], -1
+        server = await self._upkeep.at(partition)
         while True:
             after = {**asked, "offset": offset, "place": place}
-            rows = await self._upkeep.query(QUERIES["raw_events"], after)
+            rows = await server.query(QUERIES["raw_events"], after)
             if not rows:  # fewer than asked for may be too many bytes
                 return
             yield [RawEvent._make((*values, text.encode())) for *values, text in rows]
@@ -215,6 +222,7 @@ class ClickHouseUsageStore:
     ) -> AsyncIterator[list[SeenRow]]:
         """Seen rows in chunks, by position."""
         offset, place = offset_first, -1
+        server = await self._connection.at(partition)
         while True:
             parameters = {
                 "log": log,
@@ -224,7 +232,7 @@ class ClickHouseUsageStore:
                 "end": offset_end,
                 "rows": SEEN_CHUNK_ROWS,
             }
-            rows = await self._connection.query(QUERIES["seen_between"], parameters)
+            rows = await server.query(QUERIES["seen_between"], parameters)
             if rows:
                 yield [SeenRow(*row) for row in rows]
             if len(rows) < SEEN_CHUNK_ROWS:
@@ -233,7 +241,8 @@ class ClickHouseUsageStore:
 
     async def seen_extent(self, span: SeenSpan) -> SeenExtent:
         """Rows of a span. What takes long gives way to what is counted."""
-        rows = await self._upkeep.query(QUERIES["seen_extent"], span._asdict())
+        server = await self._upkeep.at(span.partition)
+        rows = await server.query(QUERIES["seen_extent"], span._asdict())
         return SeenExtent._make(rows[0])
 
     async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:
@@ -244,7 +253,7 @@ class ClickHouseUsageStore:
         def work(client: Client) -> bytes:
             return bytes(client.raw_query(QUERIES["seen_keys"], parameters, bounds, "RowBinary"))
 
-        return await self._upkeep.run(work)
+        return await (await self._upkeep.at(span.partition)).run(work)
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         """Whole minutes from tallies and members, cut minutes from raw events."""
@@ -299,7 +308,8 @@ class ClickHouseUsageStore:
             "types": _type_names(namespaced_types),
             "late_by_ms": _HOWEVER_SOON if late_by_ms is None else late_by_ms,
         }
-        rows = await self._runs.connection.query(QUERIES["touched"], parameters)
+        server = await self._runs.connection.at(stretch.partition)
+        rows = await server.query(QUERIES["touched"], parameters)
         return [Touched(stretch.partition, *row) for row in rows]
 
     async def close(self) -> None:

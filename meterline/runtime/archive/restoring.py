@@ -38,6 +38,7 @@ from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring import adapters
 from meterline.runtime.wiring.adapters import Opened, OpenLog
+from meterline.runtime.wiring.usage_servers import place_anew
 
 ANEW: Final = (
     "Empty all three stores (log, usage store, control store), or name new ones, then restore again"
@@ -101,6 +102,7 @@ async def restore(
         database = adapters.open_control_database(settings, stack)
         log = await adapters.open_log(settings, stack)
         store = await adapters.open_usage(settings, stack)
+        place_anew(store.connection, log.partitions)
         usage = ClickHouseArchive(store.connection)
         await _check_empty(log, database, usage, manifest)
         # first: a store with an id and no control store that knows it is not started

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic_settings import NoDecode
 
 from meterline import limits
 from meterline.runtime.connections.tls import TlsFiles, made
 from meterline.runtime.connections.watched import read_secret
+from meterline.runtime.settings.checks import USAGE_EMBEDDED, checked_usage_url
+from meterline.runtime.settings.text import decoded_list
 
 T = TypeVar("T")
 TOKENS: Final = "OAUTHBEARER"
@@ -146,6 +149,32 @@ def checked_password(path: Path | None, info: ValidationInfo) -> Path | None:
     return _checked_secret(path)
 
 
+def checked_shards(urls: list[str], info: ValidationInfo) -> list[str]:
+    """Servers of one store. Raises `ValueError`."""
+    first = str(info.data.get("usage_url", ""))
+    if urls and first == USAGE_EMBEDDED:
+        raise ValueError("needs a server: set usage_url to the first one, or remove this")
+    if len({first, *urls}) != len(urls) + 1:
+        raise ValueError("names a server twice, or that of usage_url")
+    for url in urls:
+        checked_usage_url(url)
+        if first and _alike(url) != _alike(first):
+            raise ValueError("must have the scheme and the database of usage_url")
+    return urls
+
+
+def _alike(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.path.strip("/")
+
+
+def checked_cluster(name: str | None, info: ValidationInfo) -> str | None:
+    """Of several servers. Raises `ValueError`."""
+    if "usage_shards" in info.data and bool(info.data["usage_shards"]) != (name is not None):
+        raise ValueError("goes with usage_shards: set both, or remove both")
+    return name
+
+
 def _ca(server: str, turn_on: str) -> Any:
     return Field(
         description=f"PEM file of the certificate authorities that {server}'s certificate may come "
@@ -238,6 +267,29 @@ LogToken = Annotated[
     AfterValidator(checked_token),
 ]
 LogTimeout = Annotated[float, _timeout("Kafka", "a question, or a new connection", 1)]
+UsageShards = Annotated[
+    list[str],
+    NoDecode,
+    BeforeValidator(decoded_list),
+    AfterValidator(checked_shards),
+    Field(
+        description="HTTP addresses of further ClickHouse servers: each partition of the log is on "
+        "one of them, or on usage_url. Change it when one server is not enough: add another "
+        "at the end. Never remove one, and never change their order.",
+        examples=[["http://clickhouse-2:8123", "http://clickhouse-3:8123"]],
+    ),
+]
+UsageCluster = Annotated[
+    str | None,
+    Field(
+        validate_default=True,
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="Name of the cluster in remote_servers of the server at usage_url: that server "
+        "and those of usage_shards, each as one shard. Set it with usage_shards.",
+        examples=["meterline"],
+    ),
+    AfterValidator(checked_cluster),
+]
 UsageCa = Annotated[
     Path | None, _ca("ClickHouse", "usage_url https://"), AfterValidator(checked_ca)
 ]

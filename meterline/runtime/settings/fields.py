@@ -42,6 +42,7 @@ from meterline.runtime.settings.checks import (
 )
 from meterline.runtime.settings.operating_fields import (
     DrainS,
+    LogLevel,
     MetersMax,
     MetricsPort,
     TracesRatio,
@@ -117,6 +118,8 @@ class Settings(BaseSettings):
     log_password_file: connection.LogPassword = None
     log_token_file: connection.LogToken = None
     log_timeout_s: connection.LogTimeout = limits.LOG_TIMEOUT_S
+    usage_shards: connection.UsageShards = Field(default_factory=list)
+    usage_cluster: connection.UsageCluster = None
     usage_ca_file: connection.UsageCa = None
     usage_cert_file: connection.UsageCert = None
     usage_key_file: connection.UsageKey = None
@@ -337,11 +340,7 @@ class Settings(BaseSettings):
 
     # --- the rest ---
     start_timeout_s: StartTimeout = limits.START_TIMEOUT_S
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info",
-        description="Lowest level of log lines on stderr. Change it to look for a fault.",
-        examples=["info"],
-    )
+    log_level: LogLevel = "info"
     meters_max: MetersMax = limits.METERS_MAX
     meters: Annotated[list[dict[str, object]], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=list,

@@ -1,6 +1,6 @@
 """What can be set for those who operate it: the types of those fields of `Settings`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -30,6 +30,13 @@ DrainS = Annotated[
 ]
 
 
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    Field(
+        description="Lowest level of log lines on stderr. Change it to look for a fault.",
+        examples=["info"],
+    ),
+]
 MetersMax = Annotated[
     int,
     Field(

@@ -23,7 +23,8 @@ OTHER_VARIABLES: Final = frozenset(
 CONFIG_DEFAULT: Final = Path("meterline.toml")
 TEST_PREFIX: Final = "METERLINE_TEST_"  # servers of the tests, no settings of the product
 NEVER_SHOWN: Final = frozenset(
-    {"secret_key", "control_url", "usage_url", "webhook_proxy"}  # may hold a password
+    # may hold a password
+    {"secret_key", "control_url", "usage_url", "usage_shards", "webhook_proxy"}
 )
 VALUE_CHARS_MAX: Final = 60  # of a value that is shown in an error
 

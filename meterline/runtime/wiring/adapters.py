@@ -31,7 +31,6 @@ from meterline.backends.clickhouse.chdb import folder as chdb_folder
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
-from meterline.backends.clickhouse.schema import create_database
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
@@ -49,6 +48,7 @@ from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
+from meterline.backends.control_store.progress.shards import SqlShards
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import KafkaLog, open_kafka_log
@@ -61,6 +61,11 @@ from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
 from meterline.runtime.wiring.connections import kafka_security, usage_access
 from meterline.runtime.wiring.control_access import control_access
+from meterline.runtime.wiring.usage_servers import (
+    connection_to_several,
+    make_databases,
+    place_partitions,
+)
 from meterline.usage import (
     CheckedUsageStore,
     Masks,
@@ -134,10 +139,9 @@ async def open_usage(
     settings: Settings, stack: AsyncExitStack, recorder: Recorder = SILENT
 ) -> ClickHouseUsageStore:
     """The usage store, with its tables. Raises `Unavailable`, `Unsuitable` without its engine."""
-    access = usage_access(settings)
     folder = settings.data_dir / "usage" if settings.usage_url == "chdb" else None
     if folder is None:
-        await create_database(settings.usage_url, access)
+        await make_databases(settings)
     else:
         if find_spec("chdb") is None:
             raise Unsuitable(
@@ -147,8 +151,9 @@ async def open_usage(
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         if tables := chdb_folder.mend(folder):
             logger.warning("usage_definitions_made_anew", tables=tables)
-    url = f"chdb:{folder}" if folder else settings.usage_url
-    usage = ClickHouseUsageStore(Connection(url, recorder=recorder, access=access))
+    url, access = f"chdb:{folder}" if folder else settings.usage_url, usage_access(settings)
+    several = connection_to_several(settings, recorder)
+    usage = ClickHouseUsageStore(several or Connection(url, recorder=recorder, access=access))
     stack.push_async_callback(usage.close)
     await usage.create_tables()
     if folder is not None:
@@ -200,13 +205,16 @@ async def open_all(
             f" log_accepted to {log.id}: counting continues with this log. Events of the old log"
             " that are sent again then count twice"
         )
+    await place_partitions(usage.connection, SqlShards(database), log.partitions)
     holdings = ClickHouseHoldings(usage.connection)
     integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
     await integrity.begin(str(ULID()), settings.usage_lost)
+    await holdings.name_servers(integrity.store_id)
     catalogue = SqlCatalogueStore(database, settings.meters_max)
     subjects = SqlSubjectStore(database)
     reading = integrity.beside(ClickHouseHoldings(usage.connection.lane(READING)))
-    standing = SharedCheck(reading.check)
+    # the life of one server can be held to, that of several cannot
+    standing = SharedCheck(reading.check) if len(usage.connection.servers) == 1 else None
     revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, reading, standing)
     retention, erasures = SqlRetention(database), SqlErasureStore(database)
     stores = Stores(

@@ -46,9 +46,12 @@ def event(
     return decode_event(msgspec.json.encode(document))
 
 
-def folded(log: int, meters: list[Meter], events: list[Event], offset: int = 0) -> OpenSlice:
+def folded(
+    log: int, meters: list[Meter], events: list[Event], offset: int = 0, partition: int = 0
+) -> OpenSlice:
     """A slice of one record with these events."""
-    open_slice = OpenSlice(SliceId(log, 0, offset), 0, measures_of(Catalogue(1, tuple(meters))))
-    record = Record(0, offset, 1000, RecordKind.PACK, b"", "log")
+    measures = measures_of(Catalogue(1, tuple(meters)))
+    open_slice = OpenSlice(SliceId(log, partition, offset), 0, measures)
+    record = Record(partition, offset, 1000, RecordKind.PACK, b"", "log")
     open_slice.absorb(record, 1000, events, {}, HORIZON_MS)
     return open_slice

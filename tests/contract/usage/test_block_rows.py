@@ -153,7 +153,8 @@ async def test_a_block_is_recounted_from_its_slices_however_it_was_made(
     counts = [await rows.held(part.number) for part in parts]
     assert due.rows == {name: sum(it[name].rows for it in counts) for name in due.rows}
     change = f"ALTER TABLE hours UPDATE minimum = minimum + 1 WHERE block = {whole.number}"
-    await usage_store.connection.execute(f"{change} SETTINGS mutations_sync = 2")
+    for server in usage_store.connection.servers:
+        await server.execute(f"{change} SETTINGS mutations_sync = 2")
     held = await rows.held(whole.number)
     wrong = [name for name, due in (await rows.recount(whole)).items() if held[name].digest != due]
     assert wrong == ["hours"]
@@ -171,7 +172,8 @@ async def test_rows_that_are_written_twice_or_lost_are_found(
     await rows.make(block, ())
     assert await _problems(rows, block) == []
     lose = f"ALTER TABLE days_by_subject DROP PARTITION {block.number}"
-    await usage_store.connection.execute(lose)
+    for server in usage_store.connection.servers:
+        await server.execute(lose)
     (words,) = [w for w in await _problems(rows, block) if w.startswith("days_by_subject")]
     assert "but days has" in words
 

@@ -166,7 +166,7 @@ async def test_copies_that_are_not_all_there_are_found(
     await usage_store.write(erased.slice(0).take())
     statement = "INSERT INTO tallies (revision, subject, groups, window, log, partition, slice)"
     revision = erased.erasure.revisions[0]
-    await usage_store.connection.execute(
+    await (await usage_store.connection.at(0)).execute(
         f"{statement} VALUES ({revision}, 'erased-01', '[]', 1, {erased.log}, 0, 0)"
     )
     with pytest.raises(Unavailable, match="copies"):

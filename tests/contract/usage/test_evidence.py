@@ -98,7 +98,7 @@ async def test_copies_follow_the_event_that_they_name(
     place = f"log = {log} AND partition = 0 AND offset = 0 AND place = 1"
     for table in ("seen", "events"):
         sql = f"ALTER TABLE {table} DELETE WHERE {place} SETTINGS mutations_sync = 2"
-        await usage_store.connection.execute(sql)
+        await (await usage_store.connection.at(0)).execute(sql)
     (orphan,) = await evidence.strange(chunk, 9)
     assert orphan == Strange("rejects", 1, 1, 0, "the event that it is a copy of", "nothing")
 

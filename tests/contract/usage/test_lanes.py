@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.backends.clickhouse.bounds import READING, RUNS, UPKEEP, within_bounds
-from meterline.backends.clickhouse.connection import COUNTING, Connection, Exceeded, Lane
+from meterline.backends.clickhouse.clients.lanes import COUNTING, Lane
+from meterline.backends.clickhouse.connection import Connection, Exceeded
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.limits import ANSWER_PIECE_BYTES, ANSWER_S_MAX
 from meterline.problem import Problem, ProblemType

@@ -187,15 +187,15 @@ class ClickHouseEvidence:
         for first in range(0, len(listed), PURGED_AT_ONCE):
             some = ", ".join(map(str, listed[first : first + PURGED_AT_ONCE]))
             where = f"{_of(slice_id, revision)} AND xxHash64({_ROW_HASHES[table]}) IN ({some})"
-            await self._delete(table, where)
+            await self._delete(slice_id, table, where)
 
     async def purge_account(self, slice_id: SliceId) -> None:
         """See the port."""
-        await self._delete("accounts", _of(slice_id, None))
+        await self._delete(slice_id, "accounts", _of(slice_id, None))
 
-    async def _delete(self, table: str, where: str) -> None:
+    async def _delete(self, slice_id: SliceId, table: str, where: str) -> None:
         sql = f"ALTER TABLE {table} DELETE WHERE {where} SETTINGS mutations_sync = 2"
-        await self._connection.execute(sql)
+        await (await self._connection.at(slice_id.partition)).execute(sql)
 
     async def _asked(self, sql: str, parameters: dict[str, Any]) -> Rows:
         try:

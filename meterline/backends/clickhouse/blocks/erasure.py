@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from meterline.backends.clickhouse.blocks import erasure_sql as sql
-from meterline.backends.clickhouse.blocks.upkeep import SETTINGS, rewritten, run
+from meterline.backends.clickhouse.blocks.upkeep import SETTINGS, counted, rewritten, run
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import INSERT_SETTINGS, Connection
 from meterline.backends.clickhouse.named_sql import TABLES
@@ -87,10 +87,10 @@ class ClickHouseErasedRows:
 
     async def forget(self) -> None:
         """See the port. What a mutation did is kept in a file of its table, with its condition."""
-        ((noted,),) = await self._asked(_NOTED, {"tables": list(_REWRITTEN)})
-        if noted:
+        if await counted(self._connection, _NOTED, {"tables": list(_REWRITTEN)}):
             tables = ", ".join(f"'{table}'" for table in _REWRITTEN)
-            await self._connection.execute(_FORGET.format(tables))
+            for server in self._connection.servers:
+                await server.execute(_FORGET.format(tables))
 
     async def _rewrite(self, what: Mapping[str, tuple[str, str]], erasure: Erasure) -> None:
         parameters = sql.parameters_of(erasure)

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import product
 from typing import Any, Final
 
 from meterline.backends.clickhouse.blocks import sql, upkeep
@@ -107,8 +108,8 @@ class ClickHouseBlockRows:
     async def drop(self, numbers: Collection[int]) -> None:
         """See the port. Dropping a partition that is not there is no error."""
         for number in numbers:
-            for name in NAMES:
-                await self._connection.execute(
+            for server, name in product(self._connection.servers, NAMES):
+                await server.execute(
                     f"ALTER TABLE {name} DROP PARTITION {int(number)}"
                     " SETTINGS max_partition_size_to_drop = 0"
                 )
@@ -116,8 +117,9 @@ class ClickHouseBlockRows:
     async def counts(self) -> Mapping[int, Mapping[str, int]]:
         """See the port."""
         found: dict[int, dict[str, int]] = defaultdict(dict)
-        for number, table, rows in await self._asked(_COUNTS, {"tables": list(NAMES)}):
-            found[number][table] = rows
+        for server in self._connection.servers:
+            for number, table, rows in await server.query(_COUNTS, {"tables": [*NAMES]}, SETTINGS):
+                found[number][table] = found[number].get(table, 0) + rows
         return found
 
     async def _asked(self, statement: str, parameters: dict[str, Any]) -> Any:

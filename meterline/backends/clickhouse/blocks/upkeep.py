@@ -32,10 +32,20 @@ async def run(
     parameters: dict[str, Any],
     settings: Mapping[str, Any] = SETTINGS,
 ) -> None:
-    """A statement without rows, to its end. Raises as `Connection.run` does."""
-    await connection.run(
-        lambda client: client.command(statement, parameters, settings=dict(settings))
-    )
+    """A statement without rows, to its end, on each server. Raises as `Connection.run` does."""
+    for server in connection.servers:
+        await server.run(
+            lambda client: client.command(statement, parameters, settings=dict(settings))
+        )
+
+
+async def counted(connection: Connection, statement: str, parameters: dict[str, Any]) -> int:
+    """The one number that a statement gives of each server, added up."""
+    total = 0
+    for server in connection.servers:
+        ((number,),) = await server.query(statement, parameters, SETTINGS)
+        total += int(number)
+    return total
 
 
 async def rewritten(
@@ -51,8 +61,7 @@ async def rewritten(
     ((rows,),) = await connection.query(found, parameters, SETTINGS)
     if not rows:
         return False
-    ((running,),) = await connection.query(_RUNNING, {"table": table}, SETTINGS)
-    if running:  # begun by whoever asked before, and not waited for
+    if await counted(connection, _RUNNING, {"table": table}):  # begun before, and not waited for
         raise Unavailable(f"usage store: {table} is still being rewritten")
     await run(connection, mutation, parameters)
     return True

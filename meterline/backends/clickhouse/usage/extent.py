@@ -159,7 +159,7 @@ async def rows_at_most(reader: Reader, query: UsageQuery, minutes: Minutes, exte
             (extent.end_ms - extent.first_ms) // MINUTE_MS if minutely else len(minutes.starts)
         )
         return (windows + 1) * groups
-    lines = await reader.query(*estimate_statement(query, minutes))
+    lines = await reader.of_each_server(*estimate_statement(query, minutes))
     return sum(int(line[_ROWS_AT]) for line in lines)
 
 

@@ -3,7 +3,8 @@
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from meterline.backends.clickhouse.connection import INSERT_SETTINGS, Connection, Lane
+from meterline.backends.clickhouse.clients.lanes import Lane
+from meterline.backends.clickhouse.connection import INSERT_SETTINGS, Connection
 from meterline.backends.clickhouse.schema import TABLES_MADE
 
 # Escaped, one row a line: it can be split anywhere, both engines stream it, and every type we have
@@ -30,7 +31,7 @@ class ClickHouseArchive:
     async def tables(self) -> dict[str, list[str]]:
         """The columns of each table; blocks come first, because they are dropped soonest."""
         found: dict[str, list[str]] = {}
-        for table, name in await self._connection.query(_COLUMNS, {}):
+        for table, name in await self._connection.servers[0].query(_COLUMNS, {}):
             if table in TABLES_MADE - _NOT_KEPT:
                 found.setdefault(table, []).append(name)
         return dict(sorted(found.items(), key=lambda it: ("block" not in it[1], it[0])))
@@ -68,8 +69,20 @@ class ClickHouseArchive:
 
     async def put(self, table: str, columns: Sequence[str], lines: bytes) -> None:
         """Insert rows as `rows` gave them; whole lines. Raises `Unavailable`."""
-        await self._lane.run(
-            lambda client: client.raw_insert(table, list(columns), lines, _LOADING, fmt=_FORM)
+        if "partition" not in columns:  # of a block: there they lie anywhere
+            await self._load(self._lane, table, columns, lines)
+            return
+        at = columns.index("partition")
+        rows = [lines] if len(self._lane.servers) == 1 else lines.split(b"\n")[:-1]
+        for server, mine in await self._lane.by_server(rows, lambda row: int(row.split(b"\t")[at])):
+            await self._load(server, table, columns, b"\n".join(mine))
+
+    async def _load(
+        self, server: Connection, table: str, columns: Sequence[str], lines: bytes
+    ) -> None:
+        settings = {**_LOADING, **server.always}
+        await server.run(
+            lambda client: client.raw_insert(table, list(columns), lines, settings, fmt=_FORM)
         )
 
     async def is_used(self) -> bool:

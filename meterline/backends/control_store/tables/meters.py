@@ -209,6 +209,13 @@ flushed: Final = table(
     required("offset_end", BigInteger, "Offset after the last one that is stored."),
 )
 
+# Where the usage store has several servers: which of them a partition is on. It stays there.
+usage_shards: Final = table(
+    "usage_shards",
+    key("partition", Integer, "Partition of the log, of whichever log."),
+    required("server", Integer, "Number of the server, from 0 on: as they were added."),
+)
+
 # The usage store that this control store belongs to, in one row.
 usage_store: Final = table(
     "usage_store",

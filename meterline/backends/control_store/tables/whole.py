@@ -39,8 +39,9 @@ from meterline.limits import ARCHIVE_BODIES, ARCHIVE_ROWS
 
 Columns = Sequence[tuple[str, str]]
 Page = Callable[[str, Columns, Sequence[Sequence[Any]]], None]
-# What is true of this moment only: how far an open slice is written, who is signed in.
-_NOT_KEPT: Final = frozenset({"completeness", "flushed", "sessions"})
+# What is true of this moment only: how far an open slice is written, who is signed in. And on which
+# server partitions are: rows are put where there is room, and found there.
+_NOT_KEPT: Final = frozenset({"completeness", "flushed", "sessions", "usage_shards"})
 # A store with rows in one of these was used.
 _USED: Final = (
     meters.logs,

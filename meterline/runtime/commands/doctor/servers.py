@@ -7,13 +7,14 @@ from sqlalchemy import text
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.schema import TABLES_MADE
+from meterline.backends.clickhouse.sharded import ShardedConnection
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.connection import Connection as Transaction
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import check_migrated
 from meterline.backends.kafka import topic_settings
 from meterline.backends.kafka.topic import inspect_topic
-from meterline.ports import AccessRefused, Unsuitable
+from meterline.ports import AccessRefused, Unavailable, Unsuitable
 from meterline.runtime.commands.doctor.finding import (
     Finding,
     Level,
@@ -24,6 +25,7 @@ from meterline.runtime.commands.doctor.finding import (
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.connections import kafka_security, usage_access
 from meterline.runtime.wiring.control_access import control_access
+from meterline.runtime.wiring.usage_servers import connection_to_several
 from meterline.window import DAY_MS
 
 CLOCK: Final = SystemClock()
@@ -76,44 +78,80 @@ def _no_topic(name: str) -> Finding:
 
 
 async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
-    """Raises `Unavailable`."""
-    connection = Connection(settings.usage_url, access=usage_access(settings))
+    """Each server, and whether they are read together. Raises `Unavailable`."""
+    connection = connection_to_several(settings) or Connection(
+        settings.usage_url, access=usage_access(settings)
+    )
     try:
-        before_ms = CLOCK.now_ms()
-        asked = "SELECT version(), toUnixTimestamp64Milli(now64(3)), currentDatabase()"
-        try:
-            ((version, now_ms, database),) = await connection.query(asked, {})
-        except AccessRefused as error:
-            if _NO_DATABASE not in str(error):
-                raise
-            message = "the database in usage_url does not exist: run `meterline migrate`"
-            yield Finding(CLICKHOUSE, Level.FAULT, message)
-            return
-        yield of_version(CLICKHOUSE, version)
-        clocks = before_ms, CLOCK.now_ms()
-        yield of_clock(CLICKHOUSE, now_ms, clocks, settings.clock_skew_ms)
-        rows = await connection.query(
-            "SELECT name FROM system.tables WHERE database = currentDatabase()", {}
-        )
-        missing = TABLES_MADE - {name for (name,) in rows}
-        if missing:
-            names = ", ".join(sorted(missing))
-            message = f"database {database} lacks tables ({names}): run `meterline migrate`"
-            yield Finding(CLICKHOUSE, Level.FAULT, message)
-        else:
-            yield Finding(CLICKHOUSE, Level.OK, f"database {database} has all tables")
-        yield await _clickhouse_rights(connection, str(database))
+        for number, server in enumerate(connection.servers, 1):
+            part = CLICKHOUSE if number == 1 else f"{CLICKHOUSE} {number}"
+            async for finding in _look_at_one(settings, server, part):
+                yield finding
+        if isinstance(connection, ShardedConnection):
+            yield await _together(connection)
     finally:
         await connection.close()
 
 
-async def _clickhouse_rights(connection: Connection, database: str) -> Finding:
+async def _together(connection: ShardedConnection) -> Finding:
+    """Whether the first server reads all of them."""
+    first, *_ = servers = connection.servers
+    asked = "SELECT uniqExact(shard_num) FROM system.clusters WHERE cluster = {name:String}"
+    ((shards,),) = await first.query(asked, {"name": connection.cluster})
+    if shards != len(servers):
+        message = (
+            f"cluster {connection.cluster} of the server at usage_url has {shards} shards, and"
+            f" there are {len(servers)} servers: correct remote_servers in its configuration"
+        )
+        return Finding(CLICKHOUSE, Level.FAULT, message)
+    try:
+        ids = [await server.query("SELECT DISTINCT id FROM installation", {}) for server in servers]
+        await connection.check_whole([[str(one) for (one,) in rows] for rows in ids])
+    except AccessRefused:
+        message = "the servers have not all tables yet: run `meterline migrate`"
+        return Finding(CLICKHOUSE, Level.FAULT, message)
+    except Unavailable as error:
+        return Finding(CLICKHOUSE, Level.FAULT, str(error))
+    message = f"cluster {connection.cluster} reads {len(servers)} servers as one"
+    return Finding(CLICKHOUSE, Level.OK, message)
+
+
+async def _look_at_one(
+    settings: Settings, connection: Connection, part: str
+) -> AsyncIterator[Finding]:
+    before_ms = CLOCK.now_ms()
+    asked = "SELECT version(), toUnixTimestamp64Milli(now64(3)), currentDatabase()"
+    try:
+        ((version, now_ms, database),) = await connection.query(asked, {})
+    except AccessRefused as error:
+        if _NO_DATABASE not in str(error):
+            raise
+        message = "the database in usage_url does not exist: run `meterline migrate`"
+        yield Finding(part, Level.FAULT, message)
+        return
+    yield of_version(CLICKHOUSE, version)._replace(part=part)
+    clocks = before_ms, CLOCK.now_ms()
+    yield of_clock(part, now_ms, clocks, settings.clock_skew_ms)
+    rows = await connection.query(
+        "SELECT name FROM system.tables WHERE database = currentDatabase()", {}
+    )
+    missing = TABLES_MADE - {name for (name,) in rows}
+    if missing:
+        names = ", ".join(sorted(missing))
+        message = f"database {database} lacks tables ({names}): run `meterline migrate`"
+        yield Finding(part, Level.FAULT, message)
+    else:
+        yield Finding(part, Level.OK, f"database {database} has all tables")
+    yield await _clickhouse_rights(connection, str(database), part)
+
+
+async def _clickhouse_rights(connection: Connection, database: str, part: str) -> Finding:
     missing = []
     for right in _CLICKHOUSE_RIGHTS:
         ((granted,),) = await connection.query(f"CHECK GRANT {right} ON `{database}`.*", {})
         if not granted:
             missing.append(right)
-    return of_rights(CLICKHOUSE, missing, f"database {database}", _GRANTS)
+    return of_rights(part, missing, f"database {database}", _GRANTS)
 
 
 async def look_at_postgresql(settings: Settings) -> AsyncIterator[Finding]:

@@ -12,6 +12,7 @@ from tests.contract.connections.authority import Authority, Pair, replaced
 
 KAFKA: dict[str, Any] = {"log_url": "kafka://kafka:9092"}
 POSTGRES: dict[str, Any] = {"control_url": "postgresql://meterline@postgres:5432/meterline"}
+SERVER: dict[str, Any] = {"usage_url": "http://a/db"}
 
 
 @pytest.fixture
@@ -57,6 +58,12 @@ def refusal(**given: Any) -> str:
         ({**KAFKA, "log_token_file": "t"}, "log_token_file", "log_sasl = OAUTHBEARER"),
         ({"usage_password_file": "p"}, "usage_password_file", "set usage_url to its URL"),
         ({**POSTGRES, "control_password_file": "p"}, "control_password_file", "p cannot be read"),
+        ({"usage_shards": ["http://b:1"]}, "usage_shards", "set usage_url to the first one"),
+        ({**SERVER, "usage_shards": ["http://b:1/db"]}, "usage_cluster", "set both, or remove"),
+        ({**SERVER, "usage_cluster": "c"}, "usage_cluster", "goes with usage_shards: set both"),
+        ({**SERVER, "usage_shards": ["http://b/x"]}, "usage_shards", "the database of usage_url"),
+        ({**SERVER, "usage_shards": ["https://b/db"]}, "usage_shards", "must have the scheme"),
+        ({**SERVER, "usage_shards": ["http://a/db"]}, "usage_shards", "or that of usage_url"),
         ({"log_timeout_s": 0}, "log_timeout_s", "greater than or equal to 1"),
         ({"usage_timeout_s": 3}, "usage_timeout_s", "greater than or equal to 30"),
     ],

@@ -1,0 +1,68 @@
+"""Which servers the usage store has, and which of them partitions of the log are on."""
+
+from collections.abc import Mapping
+
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.schema import create_database
+from meterline.backends.clickhouse.sharded import ShardedConnection, together_url
+from meterline.ports import SILENT, Recorder, Unsuitable
+from meterline.runtime.settings.reading import Settings
+from meterline.runtime.wiring.connections import usage_access
+from meterline.usage import Shards, placed
+
+
+def usage_urls(settings: Settings) -> list[str]:
+    """Every ClickHouse server, in the order in which they were added."""
+    return [settings.usage_url, *settings.usage_shards]
+
+
+def connection_to_several(
+    settings: Settings, recorder: Recorder = SILENT
+) -> ShardedConnection | None:
+    """To the servers as one store; None where there is one."""
+    if settings.usage_cluster is None:
+        return None
+    urls, access = usage_urls(settings), usage_access(settings)
+    return ShardedConnection(urls, settings.usage_cluster, recorder=recorder, access=access)
+
+
+async def make_databases(settings: Settings) -> None:
+    """Make the databases that are not there. Raises `Unavailable`."""
+    urls = usage_urls(settings)
+    if len(urls) > 1:
+        urls.append(together_url(settings.usage_url))
+    for url in urls:
+        await create_database(url, usage_access(settings))
+
+
+async def place_partitions(connection: Connection, shards: Shards, partitions: int) -> None:
+    """From now on each partition has its server: the one that was registered, or that has rows of
+    it, or else the one with the fewest. Raises `Unsuitable` where a server is not named any more.
+    """
+    servers = len(connection.servers)
+    needed = max((await shards.known()).values(), default=0) + 1
+    if needed > servers:
+        raise Unsuitable(
+            f"the usage store has at least {needed} servers, and usage_url and usage_shards name"
+            f" {servers}: name all of them, in the order in which they were added"
+        )
+
+    async def place(partition: int) -> Mapping[int, int]:
+        known = await shards.known()
+        due = set(range(max(partitions, partition + 1))) - known.keys()
+        if not due or not isinstance(connection, ShardedConnection):
+            return known
+        return await shards.place(await connection.held(), due, servers)
+
+    if isinstance(connection, ShardedConnection):
+        connection.places.place = place
+
+
+def place_anew(connection: Connection, partitions: int) -> None:
+    """The same for an archive that is put back into empty stores, before the control store is."""
+
+    async def place(partition: int) -> Mapping[int, int]:
+        return placed({}, range(max(partitions, partition + 1)), len(connection.servers))
+
+    if isinstance(connection, ShardedConnection):
+        connection.places.place = place

@@ -1,0 +1,223 @@
+"""Two servers answer as one does: the same slices are written to both stores, and asked for."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+import pytest
+
+from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.holdings import ClickHouseHoldings
+from meterline.backends.clickhouse.sharded import ShardedConnection
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.meter import Aggregation, Meter
+from meterline.ports import Unavailable
+from meterline.runtime.commands.doctor.finding import Level
+from meterline.runtime.commands.doctor.servers import look_at_clickhouse
+from meterline.runtime.settings.reading import Settings
+from meterline.usage import (
+    Block,
+    Filter,
+    Flush,
+    Operator,
+    SliceId,
+    Stretch,
+    UsageQuery,
+    block_number,
+    differences,
+)
+from meterline.window import HOUR_MS, WindowSize, parse_instant, rfc3339
+from tests.contract.usage.sharded import PARTITIONS, opened
+from tests.contract.usage.slices import event, folded, meter
+from tests.services.shards import CLUSTER, Shards
+
+START_MS: Final = parse_instant("2026-03-01T00:00:00Z")
+SLICES: Final = 3
+
+
+@pytest.fixture
+async def alone(two_servers: Shards) -> AsyncIterator[ClickHouseUsageStore]:
+    """A store of one server, for comparison."""
+    url = f"{two_servers.servers[0].url}/default"
+    made = ClickHouseUsageStore(Connection(url))
+    await made.create_tables()
+    yield made
+    await made.close()
+
+
+def flushes(log: int, meters: list[Meter]) -> Iterator[Flush]:
+    """Slices of all partitions, whose events share cells, values and subjects."""
+    rng = random.Random(log)
+    for at in range(SLICES):
+        for partition in range(PARTITIONS):
+            events = [
+                event(
+                    rng.choice(meters),
+                    1_000 * at + 100 * partition + number,
+                    rfc3339(START_MS + rng.randrange(3 * HOUR_MS)),
+                    {"v": rng.choice([-3, 1, 2, None, "7.25"]), "g": rng.choice("xyz")},
+                    f"s{rng.randrange(4)}",
+                )
+                for number in range(12)
+            ]
+            yield folded(log, meters, events, at * 10, partition).take()
+
+
+def questions(of: Meter) -> Iterator[UsageQuery]:
+    whole = UsageQuery(of)
+    cut = replace(whole, from_ms=START_MS + 90_001, to_ms=START_MS + 2 * HOUR_MS + 31_000)
+    for query in (whole, cut):
+        for window in (None, WindowSize.HOUR):
+            yield replace(query, window=window)
+            yield replace(query, window=window, group_by=("subject", "g"))
+    some = Filter(Operator.IN, ("s1", "s2"))
+    yield replace(cut, filters=(("subject", some),), group_by=("g",))
+
+
+async def test_two_servers_answer_as_one(
+    usage_store: ClickHouseUsageStore, alone: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    log = next(fresh_numbers)
+    meters = [meter(next(fresh_numbers), kind, groups=("g",)) for kind in Aggregation]
+    for flush in flushes(log, meters):
+        await asyncio.gather(usage_store.write(flush), alone.write(flush))
+        await usage_store.write(flush)  # once more: it changes nothing
+    for of in meters:
+        for query in questions(of):
+            assert await usage_store.usage(query) == await alone.usage(query), query
+        both = replace(
+            UsageQuery(of, group_by=("subject",)), from_ms=START_MS, to_ms=START_MS + 2 * HOUR_MS
+        )
+        assert await usage_store.usage_sum(both) == await alone.usage_sum(both)
+        assert await usage_store.usage_values(both, 3, 1) == await alone.usage_values(both, 3, 1)
+        assert await usage_store.rejected(of, 50, None) == await alone.rejected(of, 50, None)
+        portions = [part async for part in usage_store.usage_by_subject(both, 2)]
+        assert portions == [part async for part in alone.usage_by_subject(both, 2)]
+    assert await usage_store.accounts(log) == await alone.accounts(log)
+    everywhere = [len(await server.query(f"SELECT 1 FROM events WHERE log = {log}", {}))
+                  for server in usage_store.connection.servers]  # fmt: skip
+    assert min(everywhere) > 0, "the partitions are on both"
+
+
+async def test_blocks_of_two_servers_are_those_of_one(
+    usage_store: ClickHouseUsageStore, alone: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    log = next(fresh_numbers)
+    kinds = (Aggregation.SUM, Aggregation.UNIQUE_COUNT)
+    meters = [meter(next(fresh_numbers), kind, groups=("g",)) for kind in kinds]
+    for flush in flushes(log, meters):
+        await asyncio.gather(usage_store.write(flush), alone.write(flush))
+    stretches = tuple(Stretch(partition, 0, 10 * SLICES) for partition in range(PARTITIONS))
+    upto = meters[-1].revision
+    block = Block(block_number(START_MS, log), log, stretches, 0, upto, 0)
+    merged = replace(block, number=block_number(START_MS, log + 50_000))
+    found = []
+    for store in (usage_store, alone):
+        rows = ClickHouseBlockRows(store.connection)
+        await rows.make(block, ())
+        due, held = await rows.due(block, ()), await rows.held(block.number)
+        assert differences(due, held) == []
+        assert await rows.recount(block) == {name: one.digest for name, one in held.items()}
+        await rows.make(merged, (block.number,))
+        assert await rows.held(merged.number) == held
+        counts = await rows.counts()
+        found.append((due, held, counts[block.number], counts[merged.number]))
+        await rows.drop([block.number, merged.number])
+        assert not {block.number, merged.number} & (await rows.counts()).keys()
+    assert found[0] == found[1]
+
+
+async def test_a_server_that_is_away_is_told_and_nothing_less_is_answered(
+    two_servers: Shards, fresh_numbers: Iterator[int]
+) -> None:
+    log, of = next(fresh_numbers), meter(next(fresh_numbers))
+    store = await opened(two_servers.urls(f"away_{uuid4().hex}"))
+    for partition in range(2):
+        made = [event(of, partition, "2026-03-01T00:00:00Z", {"v": 1})]
+        await store.write(folded(log, [of], made, 0, partition).take())
+    (row,) = await store.usage(UsageQuery(of))
+    second = two_servers.servers[1]
+    await asyncio.to_thread(second.kill)
+    try:
+        with pytest.raises(Unavailable, match="a server of the usage store does not answer"):
+            await store.usage(UsageQuery(of))
+        with pytest.raises(Unavailable):
+            await ClickHouseHoldings(store.connection).holdings(log, {}, {})
+        with pytest.raises(Unavailable):
+            await store.count_back(SliceId(log, 0, 0), [of.revision])
+        assert await store.account(SliceId(log, 1, 0)), "the first has it"
+    finally:
+        await asyncio.to_thread(second.start)
+    assert await store.usage(UsageQuery(of)) == [row]
+    await store.close()
+
+
+@pytest.mark.parametrize("cluster", ["one", "twice"])
+async def test_a_cluster_that_is_not_these_servers_is_told(
+    two_servers: Shards, cluster: str
+) -> None:
+    store = await opened(two_servers.urls(f"{cluster}_{uuid4().hex}"), cluster)
+    holdings = ClickHouseHoldings(store.connection)
+    await holdings.adopt("a")
+    with pytest.raises(Unavailable, match=f"cluster {cluster} of the first server"):
+        await holdings.holdings(1, {}, {})
+    await store.close()
+
+
+async def test_a_server_is_added(two_servers: Shards, fresh_numbers: Iterator[int]) -> None:
+    log, of = next(fresh_numbers), meter(next(fresh_numbers))
+    urls = two_servers.urls(f"grown_{uuid4().hex}")
+    before = ClickHouseUsageStore(Connection(urls[0]))
+    await opened(urls)  # it makes the databases
+    await before.create_tables()
+    old = ClickHouseHoldings(before.connection)
+    await old.adopt("a")
+    made = folded(log, [of], [event(of, 1, "2026-03-01T00:00:00Z", {"v": 1})])
+    await before.write(made.take())
+    store = await opened(urls)
+    assert isinstance(store.connection, ShardedConnection)
+    assert await store.connection.held() == {0: 0}
+    new = ClickHouseHoldings(store.connection)
+    assert (await new.holdings(log, {}, {})).ids == ("a",)
+    await new.name_servers("a")
+    assert (await new.holdings(log, {}, {})).ids == ("a",)
+    assert (await old.holdings(log, {}, {})).ids == ("a 1 of 2",), "who knows of one stops"
+    turned = await opened(urls[::-1])
+    assert len((await ClickHouseHoldings(turned.connection).holdings(log, {}, {})).ids) == 2
+    for one in (before, store, turned):
+        await one.close()
+
+
+async def test_tables_that_are_read_together_are_made_once(two_servers: Shards) -> None:
+    urls = two_servers.urls(f"made_{uuid4().hex}")
+    store = await opened(urls)
+    asked = "SELECT uuid FROM system.tables WHERE database = currentDatabase() ORDER BY name"
+    tables = await store.connection.query(asked, {})
+    await store.create_tables()
+    assert await store.connection.query(asked, {}) == tables
+    await store.connection.servers[0].execute("ALTER TABLE events ADD COLUMN more UInt8")
+    await store.connection.servers[1].execute("ALTER TABLE events ADD COLUMN more UInt8")
+    await store.create_tables()
+    assert await store.connection.query("SELECT max(more) FROM events", {}) == [(0,)]
+    await store.close()
+
+
+async def test_the_doctor_looks_at_each_server_and_at_the_cluster(two_servers: Shards) -> None:
+    first, second = two_servers.urls(f"doctor_{uuid4().hex}")
+    settings = Settings(usage_url=first, usage_shards=[second], usage_cluster=CLUSTER)
+    store = await opened([first, second])
+    await ClickHouseHoldings(store.connection).adopt("a")
+    found = [one async for one in look_at_clickhouse(settings)]
+    assert {one.part for one in found} == {"ClickHouse", "ClickHouse 2"}
+    assert {one.level for one in found} == {Level.OK}
+    assert found[-1].text == f"cluster {CLUSTER} reads 2 servers as one"
+    for name, words in (("one", "has 1 shards, and there are 2 servers"), ("none", "has 0 shards")):
+        given = settings.model_copy(update={"usage_cluster": name})
+        *_, last = [one async for one in look_at_clickhouse(given)]
+        assert last.level is Level.FAULT
+        assert words in last.text
+    await store.close()

@@ -145,12 +145,14 @@ class FaustWorker:
     async def _take(self, event: Any) -> int:
         """Take in what Faust brought; the number of its partition."""
         self._close_revoked()  # before the event is held: it belongs to the new assignment
+        turns = Turns()
+        while event.message.partition >= self._aggregator.log.partitions:  # offsets are not known
+            await turns.take(self._aggregator.look_at_layout(event.message.partition))
         record = self._record_of(event.message)
         event.value = event.message.value = None  # it is held for minutes, without its bytes
         number = record.partition
         self._lag.received(self._clock.now_ms())
         self._held[number].append((record.offset, event))
-        turns = Turns()
         while not await turns.take(self._absorb(record)):
             self._lag.reset()
         self._ack(number)

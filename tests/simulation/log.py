@@ -2,10 +2,13 @@
 
 import random
 from dataclasses import dataclass, field
+from typing import Final
 
-from meterline.event import Record, RecordKind
+from meterline.event import Layout, Record, RecordKind
 from meterline.ports import Clock, Unsuitable
 from tests.simulation.network import Net
+
+ROUTES_KNOWN_MS: Final = 300  # worlds are short
 
 
 @dataclass(slots=True)
@@ -15,13 +18,14 @@ class Kept:
     records: list[Record] = field(default_factory=list)
     gone: list[Record] = field(default_factory=list)  # trimmed: only the oracle looks at them
     next_offset: int = 0
+    first: int = 0  # what its first record counts as
 
     @property
     def begin(self) -> int:
         """As Kafka has it: behind what was dropped, wherever the next record lies."""
         if not self.records:
             return self.next_offset
-        return self.gone[-1].offset + 1 if self.gone else 0
+        return self.gone[-1].offset + 1 if self.gone else self.first
 
     @property
     def all(self) -> list[Record]:
@@ -43,6 +47,14 @@ class LogState:
         self.clock_wobble_ms = 0  # a leader's clock may be behind that of the one before
         self.gaps = False
         self.lags = False
+        self.layout = Layout(partitions)  # as it is registered, for whoever starts
+        self.grows = False
+
+    def grow(self, partitions: int) -> None:
+        """Get more partitions, where it has not so many."""
+        for number in range(len(self.partitions), partitions):
+            first = self.layout.first(number)
+            self.partitions.append(Kept(next_offset=first, first=first))
 
     def append(self, partition: int, value: bytes, kind: RecordKind) -> None:
         kept = self._of(partition)
@@ -102,6 +114,9 @@ class SimulatedLog:
         self._state = state
         self._net = net
         self.number = state.number
+        self._layout = state.layout
+        self._routes = len(state.partitions)
+        self._looked_ms = 0
 
     @property
     def id(self) -> str:
@@ -109,11 +124,38 @@ class SimulatedLog:
 
     @property
     def partitions(self) -> int:
-        return len(self._state.partitions)
+        return self._layout.partitions
+
+    @property
+    def routes(self) -> int:
+        return self._routes
+
+    def lay_out(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def home(self, partition: int, offset: int) -> int:
+        return self._layout.home(partition, offset)
+
+    async def grow(self, partitions: int) -> None:
+        await self._net.call(
+            f"log.grow {partitions}", lambda: self._state.grow(partitions), writes=True
+        )
 
     async def append(
         self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
     ) -> None:
+        await self._look()
+        await self._append(partition, value, kind)
+        await self._look()
+
+    async def _look(self) -> None:
+        """As `KafkaLog` does: by a clock that goes on for whoever stands still, too."""
+        now_ms = self._state.clock.now_ms()
+        if self._state.grows and now_ms - self._looked_ms > ROUTES_KNOWN_MS:
+            self._routes = await self._net.call("log.look", lambda: len(self._state.partitions))
+            self._looked_ms = now_ms
+
+    async def _append(self, partition: int, value: bytes, kind: RecordKind) -> None:
         await self._net.call(
             f"log.append {partition}",
             lambda: self._state.append(partition, value, kind),

@@ -4,35 +4,39 @@ Appends go through one idempotent producer with acks=all. A producer that missed
 an error that it cannot get out of by itself (aiokafka #1017), is dropped with all that it still
 holds, and a new one is made: what was answered with "not known" must not come much later. Offsets
 of begin and end are asked of the leader each time. A topic that was made anew under its name is
-another log: while one appends, the topic's id is looked at again every second.
+another log, and one that has more partitions takes events in by another number: while one appends,
+the topic is looked at again every second.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from meterline.backends.kafka.asking import STOP_TIMEOUT_S, Asked, fetch
 from meterline.backends.kafka.record import headers_of, kafka_record
-from meterline.backends.kafka.topic import ensure_topic, renew_password, started, topic_now
-from meterline.event import Record, RecordKind
+from meterline.backends.kafka.topic import (
+    ensure_topic,
+    grow_topic,
+    renew_password,
+    topic_now,
+)
+from meterline.event import Layout, Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
     APPEND_QUEUE_BYTES_MAX,
     LOG_TIMEOUT_S,
     PACK_BYTES_MAX,
-    READ_BYTES_MAX,
+    ROUTES_KNOWN_S,
 )
 from meterline.ports import Unavailable, Unsuitable
 
 BATCH_BYTES: Final = PACK_BYTES_MAX + PACK_BYTES_MAX // 9  # of one partition: a pack and its frame
-READ_WAIT_MS: Final = 20
-TOPIC_LOOK_S: Final = 1.0
-STOP_TIMEOUT_S: Final = 5.0
-_T = TypeVar("_T")
+TOPIC_LOOK_S: Final = ROUTES_KNOWN_S
 
 
 class KafkaLog:
@@ -57,9 +61,11 @@ class KafkaLog:
         self._bootstrap = bootstrap
         self._topic = topic
         self._id = log_id
-        self._partitions = partitions
+        self._layout = Layout(partitions)
+        self._routes = partitions
         self._deadline_s = deadline_ms / 1000
         self._security = security
+        self._timeout_s = timeout_s
         self._headers = {kind: headers_of(log_id, kind) for kind in RecordKind}
         self._producer: AIOKafkaProducer | None = None
         self._producing = asyncio.Lock()
@@ -69,7 +75,7 @@ class KafkaLog:
         self._looking = asyncio.Lock()
         # Borders have a connection of their own: behind a fetch that waits they would wait too.
         self._reading, self._asking = (
-            _Asked(bootstrap, topic, security, timeout_s) for _ in range(2)
+            Asked(bootstrap, topic, security, timeout_s) for _ in range(2)
         )
         self._closed = False
 
@@ -85,8 +91,32 @@ class KafkaLog:
 
     @property
     def partitions(self) -> int:
-        """As found when the log was opened."""
-        return self._partitions
+        """As found when the log was opened, and as it was laid out since."""
+        return self._layout.partitions
+
+    @property
+    def routes(self) -> int:
+        """As the topic has them, by the last look."""
+        return self._routes
+
+    def lay_out(self, layout: Layout) -> None:
+        """See `Log.lay_out`."""
+        self._layout = layout
+
+    async def look(self) -> None:
+        """Have `routes` as they are now; where the topic cannot be asked, the next append tells."""
+        with contextlib.suppress(KafkaError, OSError, TimeoutError, Unavailable):
+            async with asyncio.timeout(self._deadline_s):
+                await self._same_topic(self._producer or await self._new_producer())
+
+    def home(self, partition: int, offset: int) -> int:
+        """See `Log.home`."""
+        return self._layout.home(partition, offset)
+
+    async def grow(self, partitions: int) -> None:
+        """See `GrowingLog.grow`."""
+        await grow_topic(self._bootstrap, self._topic, partitions, self._security, self._timeout_s)
+        self._routes = max(partitions, self._routes)
 
     async def append(
         self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
@@ -110,6 +140,7 @@ class KafkaLog:
                     KafkaError, OSError
                 ):  # a broker that is away: so is the log
                     await self._same_topic(producer)
+                await self._knows(producer, partition)
                 acknowledged = await producer.send(
                     self._topic, value, partition=partition, headers=self._headers[kind]
                 )
@@ -130,15 +161,17 @@ class KafkaLog:
         where = TopicPartition(self._topic, partition)
         first = self.first_of(partition)
         place = max(0, offset - first)
-        found = await self._reading.ask(lambda it: _fetch(it, where, place, records_max))
+        found = await self._reading.ask(lambda it: fetch(it, where, place, records_max))
         return [
             kafka_record(partition, first + e.offset, e.timestamp, e.headers, e.value)
             for e in found
         ]
 
     def first_of(self, partition: int) -> int:
-        """The offset that the first record of the topic counts as."""
-        return self.firsts[partition] if self.firsts else 0
+        """The offset that the first record of a partition of the topic counts as."""
+        if partition < len(self.firsts):
+            return self.firsts[partition]
+        return self._layout.first(partition)
 
     async def put_back(self, partition: int, offset: int, records: Sequence[Record]) -> None:
         """Of a log that is being restored: records from `offset` on, each as it was, behind those
@@ -198,8 +231,9 @@ class KafkaLog:
         await self._asking.close()
 
     def _check(self, partition: int) -> None:
-        if not 0 <= partition < self._partitions:
-            raise ValueError(f"partition {partition} of a log with {self._partitions}")
+        there = max(self._layout.partitions, self._routes)
+        if not 0 <= partition < there:
+            raise ValueError(f"partition {partition} of a log with {there}")
 
     async def _new_producer(self) -> AIOKafkaProducer:
         async with self._producing:
@@ -245,7 +279,17 @@ class KafkaLog:
                         f"Kafka topic {self._topic} {there}, and this log is {self._id}. Nothing is"
                         " taken in. If the old one is gone for good, start this process again"
                     )
+                self._routes = max(found.partitions, self._routes)  # a topic never has fewer
                 self._looked_s = at_s
+
+    async def _knows(self, producer: AIOKafkaProducer, partition: int) -> None:
+        """Raise `Unavailable` where a producer does not know a partition that the topic has got."""
+        cluster = producer.client.cluster
+        if partition in (cluster.partitions_for_topic(self._topic) or {partition}):
+            return
+        await producer.client.force_metadata_update()
+        if partition not in (cluster.partitions_for_topic(self._topic) or ()):
+            raise Unavailable(f"Kafka topic {self._topic}: partition {partition} is not ready yet")
 
     def _drop(self, producer: AIOKafkaProducer | None) -> None:
         """Let go of a producer with all that it still holds; whoever waits for that is told."""
@@ -255,87 +299,6 @@ class KafkaLog:
         task = asyncio.create_task(_abort(producer))
         self._dropping.add(task)
         task.add_done_callback(self._dropping.discard)
-
-
-class _Asked:
-    """One consumer for one question at a time: made when first needed, and anew after an error."""
-
-    def __init__(
-        self, bootstrap: str, topic: str, security: Mapping[str, Any], timeout_s: float
-    ) -> None:
-        self._timeout_s = timeout_s
-        self._bootstrap = bootstrap
-        self._topic = topic
-        self._security = security
-        self._consumer: AIOKafkaConsumer | None = None
-        self._turn = asyncio.Lock()
-
-    async def ask(self, question: Callable[[AIOKafkaConsumer], Awaitable[_T]]) -> _T:
-        """What a question brings. Raises `Unavailable`."""
-        async with self._turn:
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    consumer = self._consumer or await self._connected()
-                    renew_password(consumer._client, self._security)  # noqa: SLF001
-                    return await question(consumer)
-            except (KafkaError, OSError, TimeoutError) as error:
-                await self._stop()
-                raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
-
-    async def close(self) -> None:
-        """Let go of the consumer, once it has answered."""
-        async with self._turn:
-            await self._stop()
-
-    async def _connected(self) -> AIOKafkaConsumer:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap,
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            isolation_level="read_uncommitted",
-            max_partition_fetch_bytes=READ_BYTES_MAX // 4,
-            fetch_max_bytes=READ_BYTES_MAX,
-            request_timeout_ms=int(self._timeout_s * 1_000),
-            **self._security,
-        )
-        self._consumer = await started(consumer)
-        return consumer
-
-    async def _stop(self) -> None:
-        """Let go of it, whatever state it is in."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            with contextlib.suppress(KafkaError, OSError, TimeoutError):
-                async with asyncio.timeout(STOP_TIMEOUT_S):
-                    await consumer.stop()
-
-
-async def _fetch(
-    consumer: AIOKafkaConsumer, where: TopicPartition, offset: int, records_max: int
-) -> list[ConsumerRecord[bytes, bytes]]:
-    """Records from `offset`; empty only when the leader says that there are none."""
-    if consumer.assignment() != {where}:
-        consumer.assign([where])
-        consumer.seek(where, offset)
-    elif await consumer.position(where) != offset:
-        consumer.seek(where, offset)
-    while True:
-        try:
-            batches = await consumer.getmany(
-                where, timeout_ms=READ_WAIT_MS, max_records=records_max
-            )
-        except OffsetOutOfRangeError:
-            borders = await consumer.beginning_offsets([where])
-            if offset >= borders[where]:
-                return []  # beyond the end
-            consumer.seek(where, borders[where])
-            continue
-        if batches:
-            found: list[ConsumerRecord[bytes, bytes]] = batches[where]
-            return found
-        ends = await consumer.end_offsets([where])
-        if await consumer.position(where) >= ends[where]:
-            return []
 
 
 def _now_s() -> float:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 from aiokafka import AIOKafkaConsumer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
@@ -46,6 +46,7 @@ from aiokafka.protocol.types import (
 
 from meterline.backends.kafka import topic_settings
 from meterline.backends.kafka.topic_settings import Replicas
+from meterline.event import may_be_laid_out
 from meterline.limits import LOG_TIMEOUT_S
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
 
@@ -224,6 +225,40 @@ async def check_inbox_topic(bootstrap: str, name: str, security: Mapping[str, An
         return topic
 
 
+async def grow_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    security: Mapping[str, Any],
+    timeout_s: float = LOG_TIMEOUT_S,
+) -> None:
+    """Give a topic so many partitions, and return when every broker says so. Raises
+    `Unavailable`.
+    """
+    async with _asked(bootstrap, name, security, timeout_s) as admin:
+        topic = await _described(admin, name)
+        if topic is None:
+            raise Unavailable(f"Kafka at {bootstrap}: topic {name} is not there")
+        if topic.partitions < partitions:
+            await admin.create_partitions({name: NewPartitions(partitions)})
+        for _ in range(KNOWN_TRIES_MAX):
+            if await _least_known(admin, name) >= partitions:
+                return
+            await asyncio.sleep(KNOWN_WAIT_S)
+        raise Unavailable(f"not all brokers know yet that topic {name} has {partitions} partitions")
+
+
+async def _least_known(admin: AIOKafkaAdminClient, name: str) -> int:
+    """The least number of partitions that a broker says a topic has, asked of each."""
+    client = admin._client  # noqa: SLF001 - as in `topic_now`: it can ask any broker
+    await client.force_metadata_update()
+    numbers = []
+    for broker in client.cluster.brokers():
+        topic = _topic(await client.send(broker.nodeId, _TopicIdRequest(name)), name)
+        numbers.append(0 if topic is None else topic.partitions)
+    return min(numbers, default=0)
+
+
 @asynccontextmanager
 async def _asked(
     bootstrap: str, name: str, security: Mapping[str, Any], timeout_s: float = LOG_TIMEOUT_S
@@ -323,8 +358,11 @@ async def _settings(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
 
 
 def _check_partitions(topic: Topic, partitions: int) -> None:
-    if topic.partitions != partitions:
+    if not may_be_laid_out(topic.partitions, partitions):
+        hint = ""
+        if may_be_laid_out(partitions, topic.partitions):
+            hint = f". To get {partitions}, run `meterline migrate --partitions {partitions}`"
         raise Unsuitable(
             f"topic {topic.name} has {topic.partitions} partitions, the settings say {partitions}: "
-            f"set them to {topic.partitions}, or name another topic; a log's number never changes"
+            f"set them to {topic.partitions}, or name another topic{hint}"
         )

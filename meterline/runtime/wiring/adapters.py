@@ -4,7 +4,7 @@ set-up.
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,11 +52,13 @@ from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import KafkaLog, open_kafka_log
+from meterline.backends.kafka.topic import inspect_topic
 from meterline.backends.shared_check import SharedCheck
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import DEFAULT_NAMESPACE
+from meterline.limits import LAYOUT_LOOK_MS, ROUTES_KNOWN_S
 from meterline.meter import MeterDraft, faults_of
-from meterline.ports import SILENT, Recorder, Unsuitable
+from meterline.ports import SILENT, Recorder, Unavailable, Unsuitable
 from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
 from meterline.runtime.wiring.connections import kafka_security, usage_access
@@ -103,6 +105,39 @@ async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
         log = open_sqlite_log(folder, settings.partitions, CLOCK, deadline_ms)
     stack.push_async_callback(log.close)
     return log
+
+
+async def open_grown_log(settings: Settings, stack: AsyncExitStack) -> KafkaLog:
+    """The log on a topic that has whatever number of partitions; closed with the stack."""
+    security = kafka_security(settings)
+    where = settings.kafka_servers, settings.log_topic
+    found = await inspect_topic(*where, security, settings.log_timeout_s)
+    if found.topic is None:
+        raise Unsuitable(f"there is no topic {settings.log_topic}: run `meterline migrate` first")
+    there = {"partitions": found.topic.partitions}
+    log = await open_log(settings.model_copy(update=there), stack)
+    assert isinstance(log, KafkaLog), "a topic holds it"
+    return log
+
+
+LAYOUT_LOOK_S: Final = LAYOUT_LOOK_MS / 1_000
+
+
+async def follow_routes(log: OpenLog) -> None:
+    """Until cancelled: a gateway that has nothing to do knows of partitions that the log gets. Else
+    its next events would go by fewer, and be sent again.
+    """
+    while isinstance(log, KafkaLog):
+        await asyncio.sleep(ROUTES_KNOWN_S)
+        await log.look()
+
+
+async def follow_layout(opened: "Opened") -> None:
+    """Until cancelled: partitions that the log gets are known soon."""
+    while True:
+        await asyncio.sleep(LAYOUT_LOOK_S)
+        with suppress(Unavailable):
+            opened.log.lay_out(await opened.stores.progress.layout(opened.log.number))
 
 
 def check_room(settings: Settings) -> None:
@@ -192,6 +227,7 @@ async def open_all(
     log.number = await progress.register_log(log.id, log.partitions)
     if isinstance(log, KafkaLog):
         log.firsts = await progress.log_firsts(log.number)
+    log.lay_out(await progress.layout(log.number))
     if log.number > 1 and settings.log_accepted != log.id:
         raise Unsuitable(
             f"this control store has counted another log than this one ({log.id}). The log was"
@@ -284,7 +320,7 @@ def publisher(settings: Settings, log: OpenLog, recorder: Recorder = SILENT) -> 
 def admission_rules(settings: Settings, log: OpenLog) -> AdmissionRules:
     """What the gateway lets in."""
     return AdmissionRules(
-        log.partitions,
+        log.routes,
         settings.event_bytes_max,
         settings.batch_events_max,
         settings.event_past_ms_max,

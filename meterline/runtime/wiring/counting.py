@@ -132,6 +132,7 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
     eraser, revisions = _eraser(settings, opened), _dropped_revisions(settings, opened, rows)
 
     async def before() -> None:
+        maker.partitions = opened.log.partitions
         await eraser.turn()
         await revisions.turn()
 

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from meterline.backends.kafka.log import TOPIC_LOOK_S, KafkaLog, open_kafka_log
-from meterline.event import RecordKind
+from meterline.event import Growth, Layout, RecordKind
 from meterline.ports import Unavailable, Unsuitable
 from tests.services.kafka import local_kafka
 from tests.services.local import LocalService
@@ -132,6 +132,44 @@ async def test_a_topic_that_was_made_anew_takes_nothing_in_under_the_old_id(
     assert await values(other) == []
     await log.close()
     await other.close()
+
+
+async def test_a_topic_gets_more_partitions_while_it_is_used(kafka: str) -> None:
+    topic = fresh_topic()
+    log = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    gateway = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    await gateway.append(1, b"before")
+    layout = Layout(6, (Growth(2, 6, 1_000),))
+    log.lay_out(layout)
+    await log.grow(6)
+    await log.grow(6)  # again, as after a crash
+    await asyncio.sleep(TOPIC_LOOK_S)
+    assert gateway.routes == 2
+    await gateway.append(0, b"between")
+    assert gateway.routes == 6, "whoever appends knows it within a second"
+    await gateway.append(5, b"after")
+    await log.append(5, b"[]", RecordKind.MARK)
+
+    found = await log.read(5, 0, 9)
+    assert [(it.offset, it.value) for it in found] == [(1_000, b"after"), (1_001, b"[]")]
+    assert found[1].kind is RecordKind.MARK
+    assert (await log.begin(5), await log.end(5)) == (1_000, 1_002)
+    assert (await log.begin(4), await log.end(4)) == (1_000, 1_000)
+    assert await log.end(1) == 1
+    assert (log.home(5, 999), log.home(5, 1_000)) == (1, 5)
+    again = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    assert (again.partitions, again.routes) == (6, 6)
+    for one in (log, gateway, again):
+        await one.close()
+
+
+async def test_a_log_with_fewer_partitions_than_wanted_is_refused_with_the_way_on(
+    kafka: str,
+) -> None:
+    topic = fresh_topic()
+    await (await open_kafka_log(kafka, topic, 2, RETENTION_MS)).close()
+    with pytest.raises(Unsuitable, match="migrate --partitions 4"):
+        await open_kafka_log(kafka, topic, 4, RETENTION_MS)
 
 
 async def test_nobody_there_is_unavailable() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event import position
+from meterline.event import partition_of, position
 from meterline.usage import Flush, SeenExtent, SeenRow, SeenSpan
 
 EVER_MS = 2**62
@@ -35,11 +35,15 @@ async def test_keys_of_a_span_come_sorted_and_once_with_their_last_position(
         SeenSpan(log, 3, 7, 31, -5, EVER_MS),
         SeenSpan(log, 3, 0, 1_000, 20 * DAY_MS, 21 * DAY_MS),
         SeenSpan(log, 3, 60, 1_000, 0, EVER_MS),
+        SeenSpan(log, 3, 0, 1_000, 0, EVER_MS, 3, 2),
+        SeenSpan(log, 3, 5, 50, 0, EVER_MS, 12, 7),
     ):
         within = [
             row
             for row in rows
-            if span.first <= row.offset < span.end and span.from_ms <= row.append_ms < span.to_ms
+            if span.first <= row.offset < span.end
+            and span.from_ms <= row.append_ms < span.to_ms
+            and partition_of(row.key, span.partitions) == span.heir
         ]
         extent = await usage_store.seen_extent(span)
         assert extent.rows >= len(within)

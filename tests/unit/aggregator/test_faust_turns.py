@@ -93,7 +93,11 @@ class Parts:
     async def brought(self, number: int) -> list[Brought]:
         records = await self.world.log.read(number, 0, await self.world.log.end(number))
         return [
-            Brought(SimpleNamespace(record=record, value=b"", offset=record.offset))
+            Brought(
+                SimpleNamespace(
+                    record=record, value=b"", partition=record.partition, offset=record.offset
+                )
+            )
             for record in records
         ]
 

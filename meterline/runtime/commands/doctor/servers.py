@@ -13,6 +13,7 @@ from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import check_migrated
 from meterline.backends.kafka import topic_settings
 from meterline.backends.kafka.topic import inspect_topic
+from meterline.event import may_be_laid_out
 from meterline.ports import AccessRefused, Unsuitable
 from meterline.runtime.commands.doctor.finding import (
     Finding,
@@ -52,7 +53,7 @@ async def look_at_kafka(settings: Settings) -> AsyncIterator[Finding]:
     if found.topic is None:
         yield _no_topic(name)
         return
-    if found.topic.partitions != settings.partitions:
+    if not may_be_laid_out(found.topic.partitions, settings.partitions):
         number = found.topic.partitions
         message = f"topic {name} has {number} partitions, the settings say {settings.partitions}"
         yield Finding(KAFKA, Level.FAULT, f"{message}: set partitions to {number}")

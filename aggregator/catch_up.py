@@ -3,7 +3,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -169,10 +169,7 @@ class Preparation:
 
     async def laid_out(self) -> Layout:
         """How the log is laid out; it counts so from now on."""
-        layout = await self._progress.layout(self._log.number)
-        if layout.partitions > self._log.partitions:
-            self._log.lay_out(layout)
-        return layout if layout.partitions else Layout(self._log.partitions)
+        return await laid_out(self._log, self._progress.layout)
 
     async def _check_begun(self, layout: Layout, number: int) -> None:
         """Raise `Unavailable` while the parent of a partition is not sealed up to the mark behind
@@ -226,6 +223,14 @@ class Preparation:
                     await caught_up_seen(self._usage, lacks, seen, self._horizon_ms, at)
         finally:
             self.catching_up.pop(number, None)
+
+
+async def laid_out(log: Log, asked: Callable[[int], Awaitable[Layout]]) -> Layout:
+    """How a log is laid out now, by `ProgressStore.layout`; it counts so from now on."""
+    layout = await asked(log.number)
+    if layout.partitions > log.partitions:
+        log.lay_out(layout)
+    return layout if layout.partitions else Layout(log.partitions)
 
 
 def check_known(layout: Layout, number: int) -> None:

@@ -266,7 +266,7 @@ class Aggregator:
         version = self._meters.version
         rows, reached = Flush(), []
         for partition in self.partitions.values():
-            partition.tell_lookups(self._recorder)
+            partition.tell_counts(self._recorder)
             end = partition.next_offset
             if partition.slice is not None and (adopts or partition.taken_end < end):
                 rows.extend(partition.slice.take())

@@ -40,12 +40,17 @@ class Partition:
         self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
         self._ahead: Measures = {}  # of meters that are about to be taken on
         self.routes = 0  # events belong by so many partitions; 0: no growth was met
+        self._strays = 0  # events that belong elsewhere, since they were told
         self.left = 0  # slices that somebody else had sealed, maybe by an older catalogue
 
     def items_of(self, record: Record) -> Sequence[Event | Unreadable]:
         """What is in a record, as it counts in this partition."""
         items = decode_record(record)
-        return strays_marked(items, self.number, self.routes) if self.routes else items
+        if not self.routes:
+            return items
+        kept = strays_marked(items, self.number, self.routes)
+        self._strays += sum(one is not it for one, it in zip(kept, items, strict=True))
+        return kept
 
     def mark_in(self, record: Record) -> int | None:
         """By how many partitions events belong behind a record; None: by as many as before it."""
@@ -54,8 +59,13 @@ class Partition:
         partitions = decode_mark(record.value)
         return None if partitions is None or partitions <= self.routes else partitions
 
-    def tell_lookups(self, recorder: Recorder) -> None:
-        """How many identities were looked up in the seen store since the last time."""
+    def tell_counts(self, recorder: Recorder) -> None:
+        """How many identities were looked up in the seen store since the last time, and how many
+        events belong elsewhere.
+        """
+        if strays := self._strays:
+            self._strays = 0
+            recorder.count(metrics.STRAYS, strays)
         absent, found = self.looked_up - self.found, self.found
         self.looked_up = self.found = 0
         if found:

@@ -16,10 +16,12 @@ from meterline.event.layout import (
     Growth,
     Heritage,
     Layout,
+    check_growth,
     decode_mark,
     encode_mark,
     grown,
     may_be_laid_out,
+    routes_known,
     strays_marked,
 )
 from meterline.event.listing import (

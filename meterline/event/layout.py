@@ -15,7 +15,7 @@ import msgspec
 from meterline.event.event import Event, partition_of
 from meterline.event.pack import Unreadable
 from meterline.limits import GROWTH_OFFSETS, PARTITIONS_MAX
-from meterline.ports import Unsuitable
+from meterline.ports import Unavailable, Unsuitable
 
 STRAY = (
     "it was written by the number of partitions that the log had before. Nobody was told that it is"
@@ -102,22 +102,61 @@ class Layout:
 
 
 def grown(layout: Layout, partitions: int, ends: Sequence[int]) -> Layout:
-    """The layout with more partitions, whose ends are these now. Raises `Unsuitable` with words for
-    a number that it cannot have.
+    """The layout with more partitions, by the ends that its partitions have now. Raises
+    `Unsuitable` with words for a number that it cannot have.
     """
     now = layout.partitions
-    if not now < partitions <= PARTITIONS_MAX:
+    _check_number(now, partitions)
+    laid_out = [end >= layout.first(number) for number, end in enumerate(ends)]
+    assert len(laid_out) == now, "each partition has an end"
+    assert all(laid_out), "these are ends of the topic: the log was not laid out"
+    first = max(ends) + GROWTH_OFFSETS
+    return Layout(partitions, (*layout.growths, Growth(now, partitions, first)))
+
+
+def check_growth(now: int, there: int, wanted: int) -> None:
+    """Raise `Unsuitable` with words where a log cannot get the partitions wanted: it has so many
+    `now`, and its topic has those that are `there`.
+
+    Events go by the number of the topic. Where another tool added some, events may lie in
+    each of them: so each is to be registered with the growth that it came with.
+    """
+    _check_number(now, wanted)
+    if there in (now, wanted):
+        return
+    added = f"the log has {now} partitions, and another tool gave its topic {there}"
+    if there % now == 0:
+        raise Unsuitable(f"{added}: run the command with {there} first")
+    if there > wanted:
+        least = (there // now + 1) * now
+        raise Unsuitable(f"{added}: give a multiple of {now} that is greater, such as {least}")
+
+
+def routes_known(known: int, found: int) -> int:
+    """By how many partitions events are spread, by a broker that tells of so many. One that tells
+    of fewer is behind: a log never has fewer. Raises `Unavailable` where events cannot be spread.
+    """
+    if found <= known:
+        return known
+    if not may_be_laid_out(found, known):
+        raise Unavailable(
+            f"another tool gave the topic {found} partitions, and the log has {known}: no event is"
+            f" taken in. Give it a multiple of {known}, then run `meterline migrate --partitions`"
+        )
+    return found
+
+
+def _check_number(now: int, wanted: int) -> None:
+    if not now < wanted <= PARTITIONS_MAX:
         raise Unsuitable(
-            f"the log has {now} partitions and cannot get {partitions}: give a number above {now},"
+            f"the log has {now} partitions and cannot get {wanted}: give a number above {now},"
             f" at most {PARTITIONS_MAX}. A log never gets fewer"
         )
-    if partitions % now:
+    if wanted % now:
         raise Unsuitable(
             f"the log has {now} partitions: give a multiple of {now}, such as {2 * now} or"
             f" {3 * now}. Then each new partition takes over from one only"
         )
-    first = max(ends) + GROWTH_OFFSETS
-    return Layout(partitions, (*layout.growths, Growth(now, partitions, first)))
 
 
 def may_be_laid_out(there: int, wanted: int) -> bool:
@@ -135,7 +174,7 @@ def strays_marked(
     counts nowhere. Whoever sent it sends it again, and it counts in its own partition.
     """
     if not any(_strays(it, partition, partitions) for it in items):
-        return items
+        return items  # the same one, for whoever counts them
     return list(_without_strays(items, partition, partitions))
 
 

@@ -34,8 +34,8 @@ class Log(Protocol):
     @property
     def routes(self) -> int:
         """By how many partitions events are spread that are appended now; more than `partitions`
-        while the log grows. An append that returned did so within ROUTES_KNOWN_S of a moment at
-        which this was known to be right.
+        while the log grows. When an append returns, this was right at most ROUTES_KNOWN_S before
+        the record came to the log, or later.
         """
         ...
 
@@ -82,6 +82,12 @@ class Log(Protocol):
 
 class GrowingLog(Log, Protocol):
     """A log that can get more partitions while others use it."""
+
+    async def ask_to_grow(self, partitions: int) -> int:
+        """How many partitions it has, once it is known that it may get so many: nothing changes.
+        Raises `Unsuitable` with words where it may not, `Unavailable`.
+        """
+        ...
 
     async def grow(self, partitions: int) -> None:
         """Have so many partitions; nothing happens where it has them. On return, whoever looks

@@ -9,7 +9,9 @@ import click
 from ingest.growth import begin_growth, set_marks
 from meterline.backends.control_store.migrate import check_migrated
 from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.kafka.growth import older_members
 from meterline.backends.kafka.log import KafkaLog
+from meterline.backends.kafka.topic import inspect_topic
 from meterline.event import Layout
 from meterline.limits import GROWTH_LOOK_S, GROWTH_TELL_S, GROWTH_WAIT_S
 from meterline.ports import Unsuitable
@@ -17,6 +19,7 @@ from meterline.runtime.settings.reading import Settings
 from meterline.runtime.start_timeout import Patience
 from meterline.runtime.wiring import adapters
 from meterline.runtime.wiring.adapters import CLOCK
+from meterline.runtime.wiring.connections import kafka_security
 
 
 async def grow(settings: Settings, stop: asyncio.Event, partitions: int) -> None:
@@ -32,11 +35,39 @@ async def grow(settings: Settings, stop: asyncio.Event, partitions: int) -> None
     async with AsyncExitStack() as stack:
         database = adapters.open_control_database(settings, stack)
         await patience.wait("control", lambda: check_migrated(database))
-        log = await patience.wait("log", lambda: adapters.open_grown_log(settings, stack))
+        log = await patience.wait("log", lambda: _log(settings, stack))
         progress = SqlProgressStore(database)
         log.number = await patience.wait("control", lambda: progress.log_number(log.id))
         log.firsts = await patience.wait("control", lambda: progress.log_firsts(log.number))
+        await _check_aggregators(settings)
         await _grown(log, progress, partitions, stop)
+
+
+async def _check_aggregators(settings: Settings) -> None:
+    """Raise `Unsuitable` while an aggregator of an older release runs: it would not seal at a mark,
+    and would count what is behind it.
+    """
+    security = kafka_security(settings)
+    where = settings.kafka_servers, settings.consumer_group
+    older = await older_members(*where, security, settings.log_timeout_s)
+    if older:
+        raise Unsuitable(
+            f"aggregators of an older release run at {', '.join(older)} (consumer group"
+            f" {settings.consumer_group}): replace them first, and the gateways, too"
+        )
+
+
+async def _log(settings: Settings, stack: AsyncExitStack) -> KafkaLog:
+    """The log on a topic that has whatever number of partitions; closed with the stack."""
+    security = kafka_security(settings)
+    where = settings.kafka_servers, settings.log_topic
+    found = await inspect_topic(*where, security, settings.log_timeout_s)
+    if found.topic is None:
+        raise Unsuitable(f"there is no topic {settings.log_topic}: run `meterline migrate` first")
+    there = {"partitions": found.topic.partitions}
+    log = await adapters.open_log(settings.model_copy(update=there), stack)
+    assert isinstance(log, KafkaLog), "a topic holds it"
+    return log
 
 
 async def _grown(

@@ -81,7 +81,8 @@ class ProgressStore(Protocol):
         """Record the last growth of a layout, before the log has these partitions; nothing happens
         where one to so many is recorded. New partitions are complete up to where their parents are:
         what comes to them is recorded later. Raises `Problem` (conflict) where a growth before it
-        has not ended, or the log has grown otherwise.
+        has not ended, the log has grown otherwise, or new offsets are not greater than counted
+        ones.
         """
         ...
 

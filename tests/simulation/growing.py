@@ -6,25 +6,35 @@ from typing import Final
 
 from ingest.growth import begin_growth, set_marks
 from meterline.ports import Unavailable
-from tests.simulation.log import ROUTES_KNOWN_MS, SimulatedLog
+from tests.simulation.log import ROUTES_KNOWN_S, SimulatedLog
 from tests.simulation.misfortunes import ROUGH_S, paused
 from tests.simulation.parts import Slot
 from tests.simulation.progress import SimulatedProgress
 from tests.simulation.world import World
 
-WAIT_S: Final = 4 * ROUTES_KNOWN_MS / 1_000
+WAIT_S: Final = 4 * ROUTES_KNOWN_S
+
+
+def numbers(world: World) -> list[int]:
+    """Of partitions that the log gets, one after the other. A small one grows twice, unless what
+    is counted of it is lost, too: that takes long to come to rest.
+    """
+    made_with, times = world.profile.partitions, world.profile.grows
+    twice = made_with == 1 and not world.profile.usage_lost
+    return [made_with * times, made_with * times * 2][: 2 if twice else 1]
 
 
 async def grow_for_ever(world: World, slot: Slot) -> None:
     """The command, run again whenever it failed, until the log has grown."""
     net = world.net(slot.process)
-    wanted = world.profile.partitions * world.profile.grows
     if slot.lives == 1:
         await paused(world, ROUGH_S / 2)
     while True:
         log, progress = SimulatedLog(world.log, net), SimulatedProgress(world.progress, net)
         try:
-            await _grow(world, log, progress, wanted)
+            for wanted in numbers(world):
+                if wanted >= (await progress.layout(log.number)).partitions:
+                    await _grow(world, log, progress, wanted)
         except Unavailable:
             await asyncio.sleep(0.3)
         else:
@@ -42,10 +52,12 @@ async def _grow(world: World, log: SimulatedLog, progress: SimulatedProgress, wa
 
 
 def is_grown(world: World) -> bool:
-    """Whether the log has more partitions, and is counted up to there."""
+    """Whether the log has all partitions that it gets, and is counted up to there."""
+    if not world.profile.grows:
+        return False
     layout = world.progress.layout(world.log.number)
     passed = world.progress.marks_passed.get(world.log.number, {})
-    return bool(layout.growths) and not layout.uncounted(passed)
+    return layout.partitions == numbers(world)[-1] and not layout.uncounted(passed)
 
 
 def sealed_since(world: World) -> int:

@@ -6,7 +6,6 @@ from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
 from ingest.publisher import Publisher
 from meterline.event import Layout, decode_record
-from meterline.ports import Unavailable
 from meterline.usage import SeenExtent, SeenSpan
 from tests.simulation.parts import Lying, Substitutes
 from tests.simulation.profile import GROWING
@@ -31,10 +30,7 @@ class Impatient(Aggregator):
 
         async def begun(_: Layout, number: int) -> None:
             """Whatever is counted, once the log has the partition."""
-            try:
-                await self.log.end(number)
-            except ValueError as error:
-                raise Unavailable("it is not there yet") from error
+            await self.log.end(number)  # or it is away
 
         change: Any = self._preparation
         change._check_begun = begun  # noqa: SLF001
@@ -53,6 +49,17 @@ def unrouted(publisher: Publisher) -> Publisher:
     """Success is told whatever partitions the log has got meanwhile."""
     change: Any = publisher
     change._check_routes = lambda _: None  # noqa: SLF001
+    return publisher
+
+
+def by_its_own_clock(publisher: Publisher) -> Publisher:
+    """A gateway on a suspended machine goes by the clock of that machine."""
+    looks = publisher._log.looks  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def holds(_broker: int, _partition: int, _append_ms: int, at_s: float) -> bool:
+        return bool(looks.is_recent(at_s))
+
+    looks.holds = holds
     return publisher
 
 
@@ -78,6 +85,9 @@ CONTROLS: Final = {
     ),
     "strays that do not count": Substitutes(aggregator=WithStrays, profile=GROWING),
     "gateways that know where events belong": Substitutes(publisher=unrouted, profile=GROWING),
+    "looks by append times": Substitutes(
+        publisher=by_its_own_clock, profile=GROWING | BUSY | {"clock_wobble_ms": 0}
+    ),
     "completeness with new partitions": Substitutes(claims=unaware, profile=GROWING),
     "a wait before the marks": Substitutes(growth_waits=0, profile=GROWING | BUSY),
 }

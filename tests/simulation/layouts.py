@@ -33,6 +33,7 @@ class LayoutState:
             raise Problem(ProblemType.CONFLICT, "another growth is recorded")
         if there.uncounted(self.marks_passed.get(log, {})):
             raise Problem(ProblemType.CONFLICT, "a growth has not ended yet")
+        self._check_offsets(log, growth.first)
         self.layouts[log] = wanted
         for name, (number, _) in self.logs.items():
             if number == log:
@@ -43,6 +44,10 @@ class LayoutState:
                     if of_log == log and partition == heir % growth.before:
                         table[log, catalogue, heir] = value if first is None else first
         self.laid_out(wanted)
+
+    def _check_offsets(self, log: int, first: int) -> None:
+        if first <= max((it for (of, *_), it in self.ends.items() if of == log), default=0):
+            raise Problem(ProblemType.CONFLICT, "new offsets are not greater")
 
     def pass_mark(self, log: int, partition: int, partitions: int, offset: int) -> None:
         self.marks_passed.setdefault(log, {}).setdefault((partition, partitions), offset)

@@ -4,11 +4,12 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
+from meterline.backends.kafka.looks import Looks
 from meterline.event import Layout, Record, RecordKind
-from meterline.ports import Clock, Unsuitable
+from meterline.ports import Clock, Unavailable, Unsuitable
 from tests.simulation.network import Net
 
-ROUTES_KNOWN_MS: Final = 300  # worlds are short
+ROUTES_KNOWN_S: Final = 0.3  # worlds are short
 
 
 @dataclass(slots=True)
@@ -56,7 +57,8 @@ class LogState:
             first = self.layout.first(number)
             self.partitions.append(Kept(next_offset=first, first=first))
 
-    def append(self, partition: int, value: bytes, kind: RecordKind) -> None:
+    def append(self, partition: int, value: bytes, kind: RecordKind) -> int:
+        """When it was appended."""
         kept = self._of(partition)
         at_ms = self.clock.now_ms()
         if self.rng is not None:
@@ -66,6 +68,7 @@ class LogState:
                 at_ms -= self.rng.randrange(self.clock_wobble_ms)
         kept.records.append(Record(partition, kept.next_offset, at_ms, kind, value, self.id))
         kept.next_offset += 1
+        return at_ms
 
     def read(self, partition: int, offset: int, records_max: int) -> list[Record]:
         found = [r for r in self._of(partition).records if r.offset >= offset][:records_max]
@@ -102,8 +105,11 @@ class LogState:
         kept.next_offset = end
 
     def _of(self, partition: int) -> Kept:
-        if not 0 <= partition < len(self.partitions):
-            raise ValueError(f"partition {partition} of a log with {len(self.partitions)}")
+        there = len(self.partitions)
+        if not 0 <= partition < max(there, self.layout.partitions):
+            raise ValueError(f"partition {partition} of a log with {there}")
+        if partition >= there:
+            raise Unavailable("it is registered, and not there yet")
         return self.partitions[partition]
 
 
@@ -116,7 +122,7 @@ class SimulatedLog:
         self.number = state.number
         self._layout = state.layout
         self._routes = len(state.partitions)
-        self._looked_ms = 0
+        self.looks = Looks(ROUTES_KNOWN_S)
 
     @property
     def id(self) -> str:
@@ -136,6 +142,10 @@ class SimulatedLog:
     def home(self, partition: int, offset: int) -> int:
         return self._layout.home(partition, offset)
 
+    async def ask_to_grow(self, partitions: int) -> int:
+        del partitions
+        return await self._net.call("log.partitions", lambda: len(self._state.partitions))
+
     async def grow(self, partitions: int) -> None:
         await self._net.call(
             f"log.grow {partitions}", lambda: self._state.grow(partitions), writes=True
@@ -144,19 +154,32 @@ class SimulatedLog:
     async def append(
         self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
     ) -> None:
-        await self._look()
-        await self._append(partition, value, kind)
-        await self._look()
+        """As `KafkaLog` does, of one broker."""
+        grows = self._state.grows
+        if grows and not self.looks.is_recent(self._now_s()):
+            await self._look()
+        append_ms = await self._append(partition, value, kind)
+        self.looks.appended(partition, append_ms)
+        if grows and not self.looks.holds(0, partition, append_ms, self._now_s()):
+            await self._look()
 
     async def _look(self) -> None:
-        """As `KafkaLog` does: by a clock that goes on for whoever stands still, too."""
-        now_ms = self._state.clock.now_ms()
-        if self._state.grows and now_ms - self._looked_ms > ROUTES_KNOWN_MS:
-            self._routes = await self._net.call("log.look", lambda: len(self._state.partitions))
-            self._looked_ms = now_ms
+        look = self.looks.begun(self._now_s())
+        self._routes = await self._net.call("log.look", lambda: len(self._state.partitions))
+        self.looks.ended(0, look)
 
-    async def _append(self, partition: int, value: bytes, kind: RecordKind) -> None:
-        await self._net.call(
+    def _now_s(self) -> float:
+        """Of the two clocks one is good: this one stands still with its process, unless append
+        times step back.
+        """
+        process = getattr(self._net, "process", None)
+        if process is None or self._state.clock_wobble_ms:
+            return self._state.clock.now_ms() / 1_000
+        uptime_s: float = process.uptime_s()
+        return uptime_s
+
+    async def _append(self, partition: int, value: bytes, kind: RecordKind) -> int:
+        return await self._net.call(
             f"log.append {partition}",
             lambda: self._state.append(partition, value, kind),
             writes=True,

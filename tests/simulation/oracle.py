@@ -60,15 +60,20 @@ def recount(
     one goes on from another one as that was at its mark.
     """
     result = Recount()
-    at_marks: dict[int, dict[Identity, Read]] = {}
+    at_marks: dict[tuple[int, int], dict[Identity, Read]] = {}
+    sizes = [] if made_with is None else [made_with]
     for partition, records in enumerate(partitions):
         latest: dict[Identity, Read] = {}
-        if made_with is not None and partition >= made_with:
-            latest = dict(at_marks.get(partition % made_with, {}))
-        append_ms, belongs = 0, None
+        before = max((size for size in sizes if size <= partition), default=0)
+        if before:
+            after = min((size for size in sizes if size > partition), default=0)
+            latest = dict(at_marks.get((partition % before, after), {}))
+        append_ms, belongs = 0, 0
         for offset, at_ms, kind, value in records:
-            if kind == "mark" and belongs is None:
-                belongs, at_marks[partition] = json.loads(value)["partitions"], dict(latest)
+            if kind == "mark" and json.loads(value)["partitions"] > belongs:
+                belongs = json.loads(value)["partitions"]
+                at_marks[partition, belongs] = dict(latest)
+                sizes.append(belongs)
             items = _items(kind, value)
             if items:  # another one may expire before everybody has seen it
                 append_ms = max(append_ms, at_ms)

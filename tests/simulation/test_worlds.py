@@ -19,7 +19,7 @@ LOST_WORLDS = 12
 ERASING_WORLDS = 30
 DROPPING_WORLDS = 14  # of each sort
 DECAYING_WORLDS = 40
-GROWING_WORLDS = 25  # of each sort
+GROWING_WORLDS = 16  # of each sort
 MINUTES_WORLDS = 15  # of each sort
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
@@ -194,7 +194,9 @@ def test_sealed_slices_that_differ_are_recorded_and_no_others() -> None:
     assert reached["sealed slices recorded, since they differ"]
 
 
-@pytest.mark.parametrize("others", [[], ["lost-store"]], ids=["kept", "lost"])
+@pytest.mark.parametrize(
+    "others", [[], ["lost-store"], ["erasures"]], ids=["kept", "lost", "erasures"]
+)
 def test_a_log_gets_more_partitions_and_each_event_counts_once(others: Sequence[str]) -> None:
     _, reached = _all_well([*others, "growing"], GROWING_WORLDS)
     assert reached["logs that have grown"] == GROWING_WORLDS
@@ -218,6 +220,7 @@ def test_every_kind_of_world_is_among_those_of_a_run() -> None:
         frozenset({"lost-store", "erasures"}),
         frozenset({"lost-store", "minutes"}),
         frozenset({"lost-store", "growing"}),
+        frozenset({"erasures", "growing"}),
         frozenset({"dropping", "minutes"}),
     }
 

@@ -104,6 +104,14 @@ SELECT count(), min(append_ms), max(append_ms)
 FROM seen
 WHERE log = {log:UInt16} AND partition = {partition:UInt16}
     AND offset >= {first:UInt64} AND offset < {end:UInt64}
+    AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64};
+
+-- name: seen_extent_of_heir
+-- Of the keys that belong to one partition of several: here they are read.
+SELECT count(), min(append_ms), max(append_ms)
+FROM seen
+WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+    AND offset >= {first:UInt64} AND offset < {end:UInt64}
     AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64}
     AND reinterpretAsUInt32(reverse(substring(key, 1, 4))) % {partitions:UInt32} = {heir:UInt32};
 

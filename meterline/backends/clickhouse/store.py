@@ -233,7 +233,8 @@ class ClickHouseUsageStore:
 
     async def seen_extent(self, span: SeenSpan) -> SeenExtent:
         """Rows of a span. What takes long gives way to what is counted."""
-        rows = await self._upkeep.query(QUERIES["seen_extent"], span._asdict())
+        name = "seen_extent" if span.partitions == 1 else "seen_extent_of_heir"
+        rows = await self._upkeep.query(QUERIES[name], span._asdict())
         return SeenExtent._make(rows[0])
 
     async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:

@@ -4,7 +4,7 @@ set-up.
 
 import asyncio
 import json
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,13 +52,11 @@ from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import KafkaLog, open_kafka_log
-from meterline.backends.kafka.topic import inspect_topic
 from meterline.backends.shared_check import SharedCheck
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import DEFAULT_NAMESPACE
-from meterline.limits import LAYOUT_LOOK_MS, ROUTES_KNOWN_S
 from meterline.meter import MeterDraft, faults_of
-from meterline.ports import SILENT, Recorder, Unavailable, Unsuitable
+from meterline.ports import SILENT, Recorder, Unsuitable
 from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
 from meterline.runtime.wiring.connections import kafka_security, usage_access
@@ -105,39 +103,6 @@ async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
         log = open_sqlite_log(folder, settings.partitions, CLOCK, deadline_ms)
     stack.push_async_callback(log.close)
     return log
-
-
-async def open_grown_log(settings: Settings, stack: AsyncExitStack) -> KafkaLog:
-    """The log on a topic that has whatever number of partitions; closed with the stack."""
-    security = kafka_security(settings)
-    where = settings.kafka_servers, settings.log_topic
-    found = await inspect_topic(*where, security, settings.log_timeout_s)
-    if found.topic is None:
-        raise Unsuitable(f"there is no topic {settings.log_topic}: run `meterline migrate` first")
-    there = {"partitions": found.topic.partitions}
-    log = await open_log(settings.model_copy(update=there), stack)
-    assert isinstance(log, KafkaLog), "a topic holds it"
-    return log
-
-
-LAYOUT_LOOK_S: Final = LAYOUT_LOOK_MS / 1_000
-
-
-async def follow_routes(log: OpenLog) -> None:
-    """Until cancelled: a gateway that has nothing to do knows of partitions that the log gets. Else
-    its next events would go by fewer, and be sent again.
-    """
-    while isinstance(log, KafkaLog):
-        await asyncio.sleep(ROUTES_KNOWN_S)
-        await log.look()
-
-
-async def follow_layout(opened: "Opened") -> None:
-    """Until cancelled: partitions that the log gets are known soon."""
-    while True:
-        await asyncio.sleep(LAYOUT_LOOK_S)
-        with suppress(Unavailable):
-            opened.log.lay_out(await opened.stores.progress.layout(opened.log.number))
 
 
 def check_room(settings: Settings) -> None:

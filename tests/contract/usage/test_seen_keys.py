@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from itertools import pairwise
 
+from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import partition_of, position
 from meterline.usage import Flush, SeenExtent, SeenRow, SeenSpan
@@ -15,6 +16,11 @@ DAY_MS = 86_400_000
 def packed(row: SeenRow) -> bytes:
     numbers = position(row.offset, row.place), row.append_ms
     return row.key + b"".join(number.to_bytes(8, "big") for number in numbers) + row.check
+
+
+def test_of_a_partition_as_a_whole_no_key_is_read_to_know_how_many_there_are() -> None:
+    assert "key" not in QUERIES["seen_extent"]
+    assert "key" in QUERIES["seen_extent_of_heir"]
 
 
 async def test_keys_of_a_span_come_sorted_and_once_with_their_last_position(

@@ -14,6 +14,8 @@ from meterline.backends.control_store.tables.meters import (
     log_growths,
     log_marks,
     logs,
+    seal_sums,
+    seals,
 )
 from meterline.event import Growth, Layout
 from meterline.problem import conflict
@@ -45,6 +47,8 @@ async def begin(connection: Connection, log: int, wanted: Layout, now_ms: int) -
         raise conflict(f"The log has {there.partitions} partitions now: ask again.")
     if there.uncounted(await marks(connection, log)):
         raise conflict("The log has not ended to get more partitions yet: wait until it has.")
+    if growth.first <= await _counted_end(connection, log):
+        raise conflict("Offsets of new partitions must be greater than all that are counted.")
     row = {
         "log": log,
         "partitions": growth.partitions,
@@ -57,6 +61,15 @@ async def begin(connection: Connection, log: int, wanted: Layout, now_ms: int) -
     await connection.execute(change)
     await _inherit(connection, completeness, log, growth)
     await _inherit(connection, flushed, log, growth, flushed.c.offset_end)
+
+
+async def _counted_end(connection: Connection, log: int) -> int:
+    """The greatest end of what is counted or sealed, of all partitions."""
+    ends = []
+    for of in (flushed.c, seals.c, seal_sums.c):
+        question = select(func.coalesce(func.max(of.offset_end), 0)).where(of.log == log)
+        ends.append(int((await connection.execute(question)).scalar_one()))
+    return max(ends)
 
 
 async def _inherit(

@@ -11,6 +11,7 @@ from meterline.event import (
     Record,
     RecordKind,
     Unreadable,
+    check_growth,
     decode_event,
     decode_mark,
     decode_record,
@@ -19,10 +20,11 @@ from meterline.event import (
     identity_key,
     may_be_laid_out,
     partition_of,
+    routes_known,
     strays_marked,
 )
 from meterline.limits import PARTITIONS_MAX
-from meterline.ports import Unsuitable
+from meterline.ports import Unavailable, Unsuitable
 from tests.unit.meterline.event.test_event import stored
 
 FACTORS = st.lists(st.integers(2, 4), max_size=3)
@@ -93,6 +95,41 @@ def test_a_number_that_a_log_cannot_have_is_refused_with_words(wanted: int) -> N
         grown(Layout(4), wanted, [0] * 4)
 
 
+def test_ends_of_a_topic_are_no_ends_of_a_log_that_has_grown() -> None:
+    layout = grown(Layout(2), 4, [7, 9])
+    with pytest.raises(AssertionError, match="laid out"):
+        grown(layout, 8, [7, 9, 3, 4])
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "told"),
+    [
+        (24, 12, "run the command with 24 first"),
+        (8, 24, "run the command with 8 first"),
+        (10, 8, "such as 12"),
+        (4, 6, "a multiple of 4"),
+    ],
+)
+def test_partitions_of_another_tool_are_registered_with_their_own_growth(
+    there: int, wanted: int, told: str
+) -> None:
+    with pytest.raises(Unsuitable, match=told):
+        check_growth(4, there, wanted)
+
+
+@pytest.mark.parametrize("there", [4, 12, 10])
+def test_a_topic_with_the_old_number_the_new_one_or_one_that_no_event_went_by_grows(
+    there: int,
+) -> None:
+    check_growth(4, there, 12)
+
+
+def test_events_are_spread_by_the_greatest_number_that_a_broker_told() -> None:
+    assert [routes_known(4, told) for told in (4, 3, 8, 12)] == [4, 4, 8, 12]
+    with pytest.raises(Unavailable, match="no event is taken in"):
+        routes_known(4, 10)
+
+
 def test_what_a_log_may_be_laid_out_as() -> None:
     assert may_be_laid_out(4, 4)
     assert may_be_laid_out(12, 4)
@@ -102,7 +139,7 @@ def test_what_a_log_may_be_laid_out_as() -> None:
 
 def test_what_is_not_counted_up_to_the_last_growth() -> None:
     assert Layout(4).uncounted({}) == []
-    layout = grown(grown(Layout(2), 4, [0, 0]), 8, [9] * 4)
+    layout = grown(grown(Layout(2), 4, [0, 0]), 8, [2**40] * 4)
     passed = {(0, 4): 1, (1, 4): 1, (0, 8): 3, (2, 8): 4}
     assert layout.uncounted(passed) == [1, 3]
 

@@ -64,7 +64,7 @@ class BlockMaker:
         self._fan = fan
         self._turn = 0
         self._log = log
-        self._partitions = partitions
+        self.partitions = partitions  # of the log now: it may get more
         self._ledger = ledger
         self._rows = rows
         self._catalogue = catalogue
@@ -206,10 +206,10 @@ class BlockMaker:
         chosen: list[Seal] = []
         stretches: list[Stretch] = []
         reached: list[int] = []
-        for number in range(self._partitions):
+        for number in range(max(self.partitions, len(ends))):
             first = ends.get(number, 0)
             seals = await self._ledger.sealed_after(self._log, number, first, BLOCK_SLICES_MAX)
-            mine = _beginning(seals, BLOCK_TALLIES_MAX // self._partitions)
+            mine = _beginning(seals, BLOCK_TALLIES_MAX // self.partitions)
             stretches.append(Stretch(number, first, mine[-1].end if mine else first))
             reached.append(mine[-1].append_ms if mine else begin_ms)
             chosen += mine

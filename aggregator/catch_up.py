@@ -3,15 +3,15 @@
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from aggregator.slice.partition import Partition
-from meterline.event import Log, Record, offset_of, record_digest
+from meterline.event import Layout, Log, Record, offset_of, record_digest
 from meterline.limits import SEEN_BULKS_MAX, SEEN_SHARE_KEYS
-from meterline.ports import SeenDamaged, Unsuitable
+from meterline.ports import SeenDamaged, Unavailable, Unsuitable
 from meterline.usage import (
     ProgressStore,
     Seal,
@@ -144,14 +144,18 @@ class Preparation:
 
     async def prepared(self, number: int) -> Partition:
         """A partition with its seen store open. Raises `Unavailable`, and `LogTruncated`."""
+        layout = await self.laid_out()
+        await self._check_begun(layout, number)
         seen = self._open_seen(number)
         try:
             while True:  # again, after what may have taken minutes
                 seal = await self._progress.last_seal(self._log.number, number)
-                start = await self._start_of(number, seal, seen)
+                start = await self._start_of(number, seal, seen, layout.first(number))
                 if seen.applied >= start:
                     break
-                await self._catch_up(number, seal, seen, start)
+                await self._catch_up(layout, number, seal, seen, start)
+            # asked last: what is sealed behind a mark was so after the mark was recorded
+            passed = await self._progress.marks(self._log.number)
         except SeenDamaged:
             seen.discard()
             raise
@@ -160,27 +164,91 @@ class Preparation:
             raise
         partition = Partition(self._log.number, number, start, seen)
         partition.append_ms = 0 if seal is None else seal.append_ms
+        partition.routes = routes_at(passed, number, start)
         return partition
 
-    async def _start_of(self, number: int, seal: Seal | None, seen: SeenStore) -> int:
+    async def laid_out(self) -> Layout:
+        """How the log is laid out; it counts so from now on."""
+        return await laid_out(self._log, self._progress.layout)
+
+    async def _check_begun(self, layout: Layout, number: int) -> None:
+        """Raise `Unavailable` while the parent of a partition is not sealed up to the mark behind
+        which events belong to the new one: their copies would not be known.
+        """
+        check_known(layout, number)
+        growth, log = layout.growth_of(number), self._log
+        if growth is None:
+            return
+        parent = number % growth.before
+        mark = (await self._progress.marks(log.number)).get((parent, growth.partitions))
+        if mark is not None:
+            seal = await self._progress.last_seal(log.number, parent)
+            found = await log.read(parent, 0 if seal is None else seal.end, 1)
+            if not found or found[0].offset >= mark:
+                return
+        raise Unavailable(
+            f"partition {number} takes over from partition {parent}, which is not counted yet up to"
+            f" where the log got {growth.partitions} partitions"
+        )
+
+    async def _start_of(self, number: int, seal: Seal | None, seen: SeenStore, first: int) -> int:
         log = self._log
         counted = (await self._progress.flushed_ends(log.number, 0)).get(number, 0)
-        reached = max(seen.applied, 0 if seal is None else seal.end)
+        reached = max(seen.applied, first if seal is None else seal.end)
         await check_same_log(log, number, seal, max(reached, counted))
         return await start_of(log, self._usage, number, reached, self._losses_accepted)
 
-    async def _catch_up(self, number: int, seal: Seal | None, seen: SeenStore, start: int) -> None:
+    async def _catch_up(
+        self, layout: Layout, number: int, seal: Seal | None, seen: SeenStore, start: int
+    ) -> None:
         """What was appended more than a horizon before the last sealed event is left out: nothing
-        that comes can repeat it, since append times of a partition do not step back.
+        that comes can repeat it, since append times of a partition do not step back. A partition
+        that came with a growth takes in the keys that its parents had for it, before its own.
         """
         from_ms = 0 if seal is None else seal.append_ms - self._horizon_ms
-        lacks = SeenSpan(self._log.number, number, seen.applied, start, from_ms, EVER_MS)
         try:
             async with self._bulks:
                 at = self.catching_up[number] = CatchUp()
-                await caught_up_seen(self._usage, lacks, seen, self._horizon_ms, at)
+                for part in layout.history(number, seen.applied, start):
+                    lacks = SeenSpan(
+                        self._log.number,
+                        part.partition,
+                        part.first,
+                        part.end,
+                        from_ms,
+                        EVER_MS,
+                        part.partitions,
+                        number % part.partitions,
+                    )
+                    await caught_up_seen(self._usage, lacks, seen, self._horizon_ms, at)
         finally:
             self.catching_up.pop(number, None)
+
+
+async def laid_out(log: Log, asked: Callable[[int], Awaitable[Layout]]) -> Layout:
+    """How a log is laid out now, by `ProgressStore.layout`; it counts so from now on."""
+    layout = await asked(log.number)
+    if layout.partitions > log.partitions:
+        log.lay_out(layout)
+    return layout if layout.partitions else Layout(log.partitions)
+
+
+def check_known(layout: Layout, number: int) -> None:
+    """Raise `Unsuitable` for a partition that a log was given by other hands."""
+    if number >= layout.partitions:
+        raise Unsuitable(
+            f"the log has a partition {number}, and {layout.partitions} partitions are registered."
+            " Partitions are added with `meterline migrate --partitions`: run it with the number"
+            " that the topic has now"
+        )
+
+
+def routes_at(passed: Mapping[tuple[int, int], int], number: int, start: int) -> int:
+    """By how many partitions the events of a partition belong to it, from an offset on; 0 where it
+    met no mark before.
+    """
+    met = (it for (one, it), offset in passed.items() if one == number and offset < start)
+    return max(met, default=0)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from meterline.limits import (
     CLAIM_INTERVAL_MS,
     CLAIM_MOVED_MS,
     IDLE_SLICE_MS,
+    LAYOUT_LOOK_MS,
     RETENTION_INTERVAL_MS,
     SWITCH_CHECK_MS,
     TRIM_INTERVAL_MS,
@@ -61,6 +62,7 @@ class Housekeeping:
         self._trimmed_ms = 0
         self._switched_ms = 0
         self._reported_ms = 0
+        self._laid_out_ms = 0
         self._catching_up: dict[int, int] = {}  # partitions that were told of, since when
 
     async def tick(self, now_ms: int) -> bool:
@@ -78,6 +80,9 @@ class Housekeeping:
             await self._completeness.probe(list(self._aggregator.partitions), now_ms)
             self._probed_ms = now_ms
         await self._completeness.claim()
+        if passed(now_ms, self._laid_out_ms, LAYOUT_LOOK_MS):
+            await self._aggregator.look_at_layout()
+            self._laid_out_ms = now_ms
         await self._tell_catch_ups(now_ms)
         await self._switch_if_due(now_ms)
         if passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):

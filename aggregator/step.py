@@ -14,6 +14,7 @@ from aggregator.catch_up import (
     CatchUp,
     Preparation,
     another_log,
+    check_known,
     check_nothing_lost,
 )
 from aggregator.slice.adoption import Meters
@@ -21,7 +22,7 @@ from aggregator.slice.flush_due import Unflushed
 from aggregator.slice.partition import Partition
 from aggregator.slice.tracing import CountedTraces
 from aggregator.slice.writer import Reached, Writer
-from meterline.event import Log, Record, decode_record
+from meterline.event import Log, Record
 from meterline.limits import (
     COUNT_BACK_TRIES_MAX,
     LOG_READ_RECORDS_MAX,
@@ -112,6 +113,10 @@ class Aggregator:
         """Partitions that will be taken on, whose seen stores are being brought up."""
         return self._preparation.catching_up
 
+    async def look_at_layout(self, number: int = 0) -> None:
+        """Take note of partitions that the log has got. Raises `Unsuitable` for an unknown one."""
+        check_known(await self._preparation.laid_out(), number)
+
     def take_on(self, partition: Partition) -> None:
         """Count a partition that was prepared, from now on."""
         partition.look_ahead(self._meters.ahead)
@@ -160,11 +165,16 @@ class Aggregator:
             await self.flush()  # the store is slower than the log: wait, memory is bounded
             if partition.next_offset < follows:  # a slice may be dropped with a flush
                 return False
-        items = decode_record(record)
+        items = partition.items_of(record)
         if partition.closes_with(record, items):
             await self.seal(partition)
             if partition.next_offset < follows:
                 return False
+        if (routes := partition.mark_in(record)) is not None:
+            # all before it is sealed; whoever begins behind it must know of it
+            of = self.log.number, partition.number
+            await self.progress.pass_mark(*of, routes, record.offset)
+            partition.routes = routes
         partition.absorb(record, items, self._meters.measures, self._horizon_ms)
         self.traces.take_in(record, items)
         return True
@@ -256,7 +266,7 @@ class Aggregator:
         version = self._meters.version
         rows, reached = Flush(), []
         for partition in self.partitions.values():
-            self._tell_lookups(partition)
+            partition.tell_counts(self._recorder)
             end = partition.next_offset
             if partition.slice is not None and (adopts or partition.taken_end < end):
                 rows.extend(partition.slice.take())
@@ -267,14 +277,6 @@ class Aggregator:
         if reached:
             self._writer.start(rows, reached, version)
         return bool(reached)
-
-    def _tell_lookups(self, partition: Partition) -> None:
-        absent, found = partition.looked_up - partition.found, partition.found
-        partition.looked_up = partition.found = 0
-        if found:
-            self._recorder.count(metrics.SEEN_LOOKUPS, found, "found")
-        if absent:
-            self._recorder.count(metrics.SEEN_LOOKUPS, absent, "absent")
 
     async def seal(self, partition: Partition) -> None:
         """Finish the open slice: flush, count back, record it. Where the store differs, the slice

@@ -13,6 +13,7 @@ from control.stores import Stores
 from meterline.event import (
     EventQuery,
     ListedEvent,
+    Log,
     Verdict,
     decode_event,
     index_of,
@@ -29,13 +30,14 @@ _sent = msgspec.json.Decoder(dict[str, msgspec.Raw])
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A listed event. `outcomes` are those of a new one; `first` is what a duplicate or a conflict
-    came after, where it is still kept, and `differs` names members in which a conflict differs from
-    it.
+    came after, where it is still kept; `of` is the position of that, and `differs` names members in
+    which a conflict differs from it.
     """
 
     listed: ListedEvent
     outcomes: tuple[Outcome, ...] = ()
     first: ListedEvent | None = None
+    of: str | None = None
     differs: tuple[Difference, ...] = ()
 
     @property
@@ -99,31 +101,35 @@ async def judged_events(
             made = judges.outcomes(decode_event(one.text))
             found.append(Judged(one, outcomes=tuple(made)))
         else:
-            found.append(_passed_over(one, firsts.get(_first_of(one))))
+            first = firsts.get(_first_of(stores.log, one))
+            found.append(_passed_over(one, first, _position_of_first(stores.log, one)))
     return found
 
 
-def _first_of(one: ListedEvent) -> tuple[int, int, int, int]:
-    return one.log, one.partition, offset_of(one.first), index_of(one.first)
+def _first_of(log: Log, one: ListedEvent) -> tuple[int, int, int, int]:
+    offset, partition = offset_of(one.first), one.partition
+    if one.log == log.number:  # the log may have got the partition since then
+        partition = log.home(partition, offset)
+    return one.log, partition, offset, index_of(one.first)
 
 
-def position_of_first(one: ListedEvent) -> str | None:
+def _position_of_first(log: Log, one: ListedEvent) -> str | None:
     """Where the new event with the same identity lies, as it is shown."""
     if one.first == NO_POSITION:
         return None
-    return ".".join(str(part) for part in _first_of(one))
+    return ".".join(str(part) for part in _first_of(log, one))
 
 
 async def _firsts(
     stores: Stores, listed: Sequence[ListedEvent]
 ) -> dict[tuple[int, int, int, int], ListedEvent]:
-    positions = {_first_of(one) for one in listed if one.first != NO_POSITION}
+    positions = {_first_of(stores.log, one) for one in listed if one.first != NO_POSITION}
     rows = await stores.usage.new_events(sorted(positions)) if positions else []
     return {(row.log, row.partition, row.offset, row.place): row for row in rows}
 
 
-def _passed_over(one: ListedEvent, first: ListedEvent | None) -> Judged:
+def _passed_over(one: ListedEvent, first: ListedEvent | None, of: str | None) -> Judged:
     if first is None or one.verdict is not Verdict.CONFLICT:
-        return Judged(one, first=first)
+        return Judged(one, first=first, of=of)
     differs = conflicting_members(decode_event(one.text), decode_event(first.text))
-    return Judged(one, first=first, differs=differs)
+    return Judged(one, first=first, of=of, differs=differs)

@@ -4,6 +4,7 @@ It needs the log and nothing else: it goes on while every other part is away.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -106,7 +107,7 @@ class Gateway:
     def judge(self, namespace: str, text: bytes) -> Event:
         """The event that a text would be. Raises `Problem` (invalid-event) with every fault."""
         now_ms = self._clock.now_ms()
-        ((_, spliced),) = admit(text, BodyForm.ONE, namespace, now_ms, self._rules)
+        ((_, spliced),) = admit(text, BodyForm.ONE, namespace, now_ms, self._current_rules())
         return decode_event(spliced)
 
     def take(self, request: web.Request, principal: Principal, count: int) -> None:
@@ -121,13 +122,18 @@ class Gateway:
         """Return once all are durable. Raises `Problem`: invalid-event, then none is in; or
         unavailable, then it is not known, and sending them again is safe.
         """
-        now_ms = self._clock.now_ms()
+        now_ms, rules = self._clock.now_ms(), self._current_rules()
         admitted = [
-            one
-            for text in texts
-            for one in admit(text, BodyForm.ONE, namespace, now_ms, self._rules)
+            one for text in texts for one in admit(text, BodyForm.ONE, namespace, now_ms, rules)
         ]
-        await self._publisher.publish(admitted, now_ms)
+        await self._publisher.publish(admitted, now_ms, rules.partitions)
+
+    def _current_rules(self) -> AdmissionRules:
+        """The rules, by the partitions that the log has now."""
+        partitions = self._publisher.partitions
+        if self._rules.partitions != partitions:
+            self._rules = replace(self._rules, partitions=partitions)
+        return self._rules
 
     async def _post(self, status: int, call: Call[Any, None]) -> web.Response:
         """The answer once all is durable."""
@@ -135,7 +141,7 @@ class Gateway:
         trace = request.get(TRACE)  # None where traces are off
         since_ns = 0 if trace is None else trace.tracer.now_ns()
         try:
-            admitted, recorded_ms = await self._admitted(request, principal)
+            admitted, recorded_ms, partitions = await self._admitted(request, principal)
         except Problem:
             self._recorder.count(metrics.INGEST_REFUSED, 1)
             raise
@@ -143,17 +149,21 @@ class Gateway:
             admitted_of(trace, admitted, since_ns)
         self.take(request, principal, len(admitted))
         if trace is None:
-            await self._publisher.publish(admitted, recorded_ms)
+            await self._publisher.publish(admitted, recorded_ms, partitions)
         else:
-            await self._publish_traced(trace, admitted, recorded_ms)
+            await self._publish_traced(trace, admitted, recorded_ms, partitions)
         return web.Response(status=status)
 
     async def _publish_traced(
-        self, trace: RequestTrace, admitted: Sequence[Admitted], recorded_ms: int
+        self,
+        trace: RequestTrace,
+        admitted: Sequence[Admitted],
+        recorded_ms: int,
+        partitions: int,
     ) -> None:
         span, events = appending(trace, admitted)
         try:
-            await self._publisher.publish(events, recorded_ms)
+            await self._publisher.publish(events, recorded_ms, partitions)
         except Problem as problem:
             if span is not None:
                 span.end(problem.type.slug)
@@ -163,14 +173,15 @@ class Gateway:
 
     async def _admitted(
         self, request: web.Request, principal: Principal
-    ) -> tuple[list[Admitted], int]:
-        """The events of a request, and when they were recorded."""
+    ) -> tuple[list[Admitted], int, int]:
+        """The events of a request, when they were recorded, and by how many partitions."""
         form, attributes = _form_of(request)
         body = await read_body(request, self._body_bytes_max)
         if attributes:
             body = event_text(attributes, _media_type(request), body, HTTP_PREFIX)
-        recorded_ms = self._clock.now_ms()
-        return admit(body, form, principal.namespace, recorded_ms, self._rules), recorded_ms
+        recorded_ms, rules = self._clock.now_ms(), self._current_rules()
+        admitted = admit(body, form, principal.namespace, recorded_ms, rules)
+        return admitted, recorded_ms, rules.partitions
 
 
 def _form_of(request: web.Request) -> tuple[BodyForm, list[tuple[str, bytes]]]:

@@ -62,20 +62,27 @@ class Publisher:
         self._deadline_ms = deadline_ms
         self._pending_bytes_max = pending_bytes_max
         self._pending_bytes = 0
-        self._lanes = [_Lane(partition) for partition in range(log.partitions)]
+        self._lanes: dict[int, _Lane] = {}
 
     @property
     def partitions(self) -> int:
-        """Of the log."""
-        return len(self._lanes)
+        """By how many of them events are to be admitted now."""
+        return self._log.routes
 
     @property
     def pending_bytes(self) -> int:
         """Of events that were handed in and are not durable yet."""
         return self._pending_bytes
 
-    async def publish(self, events: Sequence[Admitted], recorded_ms: int | None = None) -> None:
-        """Return once every event is durable.
+    async def publish(
+        self,
+        events: Sequence[Admitted],
+        recorded_ms: int | None = None,
+        partitions: int | None = None,
+    ) -> None:
+        """Return once every event is durable, in its own partition by `partitions` of them: the
+        number that it was admitted by, else that of this moment. Where the log got more meanwhile,
+        no success is told: behind a mark, events count in their own partition only.
 
         `recorded_ms` is the `recordedtime` of the events, where this process's clock gave it: then
         no success is told later than the produce deadline after it. Whoever claims that all that
@@ -89,14 +96,16 @@ class Publisher:
         if not events:
             return
         try:
-            await self._publish(events, recorded_ms)
+            await self._publish(events, recorded_ms, partitions or self.partitions)
         except Problem as problem:
             if problem.type is ProblemType.UNAVAILABLE:
                 self._recorder.count(metrics.INGEST_EVENTS, len(events), "unavailable")
             raise
         self._recorder.count(metrics.INGEST_EVENTS, len(events), "accepted")
 
-    async def _publish(self, events: Sequence[Admitted], recorded_ms: int | None) -> None:
+    async def _publish(
+        self, events: Sequence[Admitted], recorded_ms: int | None, partitions: int
+    ) -> None:
         size = sum([len(text) for _, text in events])
         if self._pending_bytes + size > self._pending_bytes_max:
             detail = "Too many events are waiting to be stored. None of these was stored: retry."
@@ -112,17 +121,25 @@ class Publisher:
         request = _Request(len(shares), self._clock.now_ms(), loop.create_future())
         self._pending_bytes += size
         for partition, texts in shares.items():
-            lane = self._lanes[partition]
+            lane = self._lanes.get(partition)
+            if lane is None:
+                lane = self._lanes[partition] = _Lane(partition)
             lane.waiting.append((request, texts))
             if lane.sender is None:
                 lane.sender = loop.create_task(self._send(lane))
         await request.done
+        self._check_routes(partitions)
         if recorded_ms is not None and self._clock.now_ms() - recorded_ms > self._deadline_ms:
             raise _problem_of(Unavailable("the events were durable only after produce_deadline_ms"))
 
+    def _check_routes(self, partitions: int) -> None:
+        """Raise `Problem` where events were appended by another number than the log has now."""
+        if partitions != self.partitions:
+            raise _problem_of(Unavailable("the log got more partitions meanwhile"))
+
     async def close(self) -> None:
         """Return when nothing is pending; call it when nothing is published any more."""
-        while senders := [lane.sender for lane in self._lanes if lane.sender is not None]:
+        while senders := [it.sender for it in self._lanes.values() if it.sender is not None]:
             await asyncio.wait(senders)
 
     async def _send(self, lane: _Lane) -> None:

@@ -64,6 +64,12 @@ POSITION_INDEX_BITS: Final = 10  # position = offset << 10 | index of the event 
 PARTITIONS_EMBEDDED: Final = 4
 PARTITIONS_KAFKA: Final = 16
 PARTITIONS_MAX: Final = 1_024  # each costs a RocksDB store and a row per second of progress
+GROWTH_OFFSETS: Final = 2**36  # from the end of a partition to what grows from it: out of reach
+ROUTES_KNOWN_S: Final = 1.0  # who tells success knew so recently where events belong
+GROWTH_WAIT_S: Final = 15.0  # from a growth to its marks: so far may a broker's clock step back
+GROWTH_LOOK_S: Final = 1.0  # how often the command that waits for a growth looks at it,
+GROWTH_TELL_S: Final = 10.0  # and how often it tells what has not changed
+LAYOUT_LOOK_MS: Final = 5_000  # how often a process looks whether the log has grown
 PRODUCE_DEADLINE_MS: Final = 10_000  # no 2xx for an event that is not durable within this
 APPEND_DEADLINE_MS: Final = PRODUCE_DEADLINE_MS // 2  # the other half may be spent waiting for it
 APPEND_QUEUE_BYTES_MAX: Final = 128 * 1024 * 1024  # appends under way in one log; else refused

@@ -168,7 +168,8 @@ class StoreAuditor:
         log, partition, *_ = seals[0]
         names = tuple(seal.slice for seal in seals)
         end = seals[-1].end
-        chunk = Chunk(log, partition, names, first, end, minutes_from=minutes_from)
+        parents = await self._parents(log, partition)
+        chunk = Chunk(log, partition, names, first, end, NEVER, minutes_from, parents)
         filled = await self._control.filled(log, partition, names)
         meters = []
         for meter in catalogue.meters:
@@ -248,7 +249,8 @@ class StoreAuditor:
         log, partition, slice_, version = account[:4]
         minutes_from = dropped_before(dropped_of(await self._control.notices()))
         bounds = (slice_, offset_of(version) + 1, min(version, NEVER - 1))
-        chunk = Chunk(log, partition, (slice_,), *bounds, minutes_from)
+        parents = await self._parents(log, partition)
+        chunk = Chunk(log, partition, (slice_,), *bounds, minutes_from, parents)
         meters = []
         for meter in catalogue.meters:
             ends = await self._progress.flushed_ends(log, meter.revision)
@@ -271,7 +273,8 @@ class StoreAuditor:
             Finding(one.table, f"{log}.{partition}.{one.slice}",
                     f"event at {log}.{partition}.{one.offset}.{one.place}", one.expected, one.found)
             for one in await self._usage.repeated(
-                log, partition, bounds_ms, self._horizon_ms, AUDIT_FINDINGS_MAX
+                log, partition, bounds_ms, self._horizon_ms, AUDIT_FINDINGS_MAX,
+                (partition, *await self._parents(log, partition)),
             )
         ]  # fmt: skip
         revisions = [meter.revision for meter in catalogue.meters]
@@ -287,6 +290,11 @@ class StoreAuditor:
                     "some", mended=(table, slice_) not in left)
             for table, slice_ in strays
         ]  # fmt: skip
+
+    async def _parents(self, log: int, partition: int) -> tuple[int, ...]:
+        """The partitions that one goes on from: its events may be copies of theirs."""
+        _, *parents = (await self._progress.layout(log)).line(partition)
+        return tuple(parents)
 
     async def _strays(
         self, span: AuditSpan, place: SlicePlace, revisions: Sequence[int]
@@ -322,7 +330,8 @@ class StoreAuditor:
         number = self._log.number
         flushed = (await self._progress.flushed_ends(number, 0)).get(partition, 0)
         begin, end = await self._log.begin(partition), await self._log.end(partition)
-        place, counted = f"{number}.{partition}", max(sealed_end, flushed)
+        first = (await self._progress.layout(number)).first(partition)
+        place, counted = f"{number}.{partition}", max(sealed_end, flushed, first)
         found = []
         if end < counted:
             texts = (f"{counted} or beyond: all below is counted", str(end))

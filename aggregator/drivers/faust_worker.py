@@ -51,6 +51,7 @@ class Membership:
     datadir: str
     instance_id: str = ""
     security: Mapping[str, Any] = field(default_factory=dict)  # aiokafka's own arguments
+    client_id: str = "aggregator"  # what it is called where the members of the group are listed
 
 
 class FaustWorker:
@@ -81,6 +82,7 @@ class FaustWorker:
         self._openings = Openings(aggregator, standing)
         self._behind: set[int] = set()  # what came while they were prepared is not read yet
         self._revoked: set[int] = set()
+        self._full = False  # Faust is kept from bringing more
         self._lag = LagWatch(aggregator.log)
         self._failed: asyncio.Future[Any] | None = None
         self._stopping = False
@@ -137,8 +139,7 @@ class FaustWorker:
             try:
                 async with self._lock:
                     number = await self._take(event)
-                while self._is_full(number):  # noqa: ASYNC110 - without the lock: turns change it
-                    await asyncio.sleep(self._pause_s())
+                await self._wait_for_room(number)
             except Exception as error:  # noqa: BLE001 - nothing may leave the agent: Faust would lose the record
                 self._fail(error)
                 await asyncio.Event().wait()
@@ -146,16 +147,29 @@ class FaustWorker:
     async def _take(self, event: Any) -> int:
         """Take in what Faust brought; the number of its partition."""
         self._close_revoked()  # before the event is held: it belongs to the new assignment
+        turns = Turns()
+        while event.message.partition >= self._aggregator.log.partitions:  # offsets are not known
+            await turns.take(self._aggregator.look_at_layout(event.message.partition))
         record = self._record_of(event.message)
         event.value = event.message.value = None  # it is held for minutes, without its bytes
         number = record.partition
         self._lag.received(self._clock.now_ms())
         self._held[number].append((record.offset, event))
-        turns = Turns()
         while not await turns.take(self._absorb(record)):
             self._lag.reset()
         self._ack(number)
         return number
+
+    async def _wait_for_room(self, number: int) -> None:
+        """Without the lock: turns make room. Others are read past Faust meanwhile, which brings
+        nothing more: also the one that this one waits for, where the log got more partitions.
+        """
+        try:
+            while self._is_full(number):
+                self._full = True
+                await asyncio.sleep(self._pause_s())
+        finally:
+            self._full = False
 
     def _is_full(self, number: int) -> bool:
         """Whether Faust has brought so much of a partition that is not counted yet that it must not
@@ -238,6 +252,11 @@ class FaustWorker:
     async def _mind_silence(self, number: int, now_ms: int) -> None:
         """Where Faust does not bring what the log has, it is read from there."""
         offset = self._aggregator.partitions[number].next_offset
+        if self._full:
+            if offset >= self._fed_end.get(number, 0):
+                self._fed_end[number] = await self._aggregator.log.end(number)
+                self._behind.add(number)
+            return
         end = await self._lag.behind(number, offset, now_ms)
         if end is not None:
             logger.warning("faust_is_silent", partition=number, offset=offset, end=end)
@@ -321,6 +340,7 @@ def _app(membership: Membership) -> faust.App:
     return faust.App(
         membership.group,
         broker=";".join(f"kafka://{broker}" for broker in membership.brokers.split(",")),
+        broker_client_id=membership.client_id,
         broker_credentials=credentials(membership.security),
         datadir=membership.datadir,
         TableManager=_NoTables,

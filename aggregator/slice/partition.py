@@ -3,9 +3,18 @@
 from collections.abc import Sequence
 
 from aggregator.slice.open_slice import OpenSlice, unknown_keys
-from meterline.event import Event, Record, Unreadable
+from meterline.event import (
+    Event,
+    Record,
+    RecordKind,
+    Unreadable,
+    decode_mark,
+    decode_record,
+    strays_marked,
+)
 from meterline.limits import EVENT_ROWS_BYTES
 from meterline.meter import Measures
+from meterline.ports import Recorder, metrics
 from meterline.usage import SeenStore, SliceId
 
 
@@ -30,12 +39,46 @@ class Partition:
         self.looked_up = self.found = 0  # identities in the seen store, since they were told
         self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
         self._ahead: Measures = {}  # of meters that are about to be taken on
+        self.routes = 0  # events belong by so many partitions; 0: no growth was met
+        self._strays = 0  # events that belong elsewhere, since they were told
         self.left = 0  # slices that somebody else had sealed, maybe by an older catalogue
+
+    def items_of(self, record: Record) -> Sequence[Event | Unreadable]:
+        """What is in a record, as it counts in this partition."""
+        items = decode_record(record)
+        if not self.routes:
+            return items
+        kept = strays_marked(items, self.number, self.routes)
+        self._strays += sum(one is not it for one, it in zip(kept, items, strict=True))
+        return kept
+
+    def mark_in(self, record: Record) -> int | None:
+        """By how many partitions events belong behind a record; None: by as many as before it."""
+        if record.kind is not RecordKind.MARK:
+            return None
+        partitions = decode_mark(record.value)
+        return None if partitions is None or partitions <= self.routes else partitions
+
+    def tell_counts(self, recorder: Recorder) -> None:
+        """How many identities were looked up in the seen store since the last time, and how many
+        events belong elsewhere.
+        """
+        if strays := self._strays:
+            self._strays = 0
+            recorder.count(metrics.STRAYS, strays)
+        absent, found = self.looked_up - self.found, self.found
+        self.looked_up = self.found = 0
+        if found:
+            recorder.count(metrics.SEEN_LOOKUPS, found, "found")
+        if absent:
+            recorder.count(metrics.SEEN_LOOKUPS, absent, "absent")
 
     def closes_with(self, record: Record, items: Sequence[Event | Unreadable]) -> bool:
         """Whether the open slice ends before this record."""
         if self.slice is None:
             return False
+        if record.kind is RecordKind.MARK:  # all before it is to be sealed
+            return True
         return self.slice.border.ends_before(len(items), max(record.append_ms, self.append_ms))
 
     def absorb(

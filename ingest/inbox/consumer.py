@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -45,6 +46,7 @@ async def take(
 
     Raises `Problem` (unavailable) or `Unavailable`: some may be in. Taking them again is safe.
     """
+    rules = replace(rules, partitions=publisher.partitions)
     events: list[Admitted] = []
     refusals: list[Refusal] = []
     for record in records:
@@ -53,9 +55,9 @@ async def take(
             refusals.append(outcome)
         else:
             events.append(outcome)
-    await publisher.publish(events)
+    await publisher.publish(events, partitions=rules.partitions)
     for refusal in refusals:
-        partition = refusal_partition(refusal, log.partitions)
+        partition = refusal_partition(refusal, rules.partitions)
         await log.append(partition, encode_refusal(refusal), RecordKind.REFUSAL)
 
 

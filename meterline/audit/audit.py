@@ -68,7 +68,8 @@ _KINDS: Final = {SlicePlace: "slices", BlockPlace: "blocks", RunPlace: "runs"}
 class Chunk:
     """Slices of one partition that are looked at together. Their rows lie at offsets in [first,
     end) and positions up to `upto`; later ones of an open slice are on their way. Of usage before
-    the minute `minutes_from` only late rows are kept: there it has no others.
+    the minute `minutes_from` only late rows are kept: there it has no others. What is a copy may be
+    one of an event in `parents`, the partitions that this one goes on from.
     """
 
     log: int
@@ -78,6 +79,7 @@ class Chunk:
     end: int
     upto: int = NEVER
     minutes_from: int = 0
+    parents: tuple[int, ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -45,9 +45,17 @@ class UsageEvidence(Protocol):
         ...
 
     async def repeated(
-        self, log: int, partition: int, span: tuple[int, int], horizon_ms: int, limit: int
+        self,
+        log: int,
+        partition: int,
+        span: tuple[int, int],
+        horizon_ms: int,
+        limit: int,
+        line: Sequence[int] = (),
     ) -> list[Strange]:
-        """Events that are new although one of their identity was new within the horizon before."""
+        """Events that are new although one of their identity was new within the horizon before: in
+        their partition, or in one of its `line`, which has those that it goes on from.
+        """
         ...
 
     async def cell_slices(

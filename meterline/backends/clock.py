@@ -5,6 +5,11 @@ import time
 from typing import final
 
 
+def uptime_s() -> float:
+    """Seconds of a clock that only goes on, also while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 @final
 class SystemClock:
     """`Clock` on the machine's wall time. It may step back: who needs order keeps a maximum."""

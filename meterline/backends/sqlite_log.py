@@ -1,9 +1,8 @@
 """The log on SQLite: the embedded set-up's (docs/architecture.md, "Ports and set-ups").
 
-One thread writes: it takes whatever waits, and commits it in one transaction with one fsync (group
-commit). One process owns the folder, held by a file lock. Each partition is a table of its own, so
-that records are only ever added at the right edge of a tree. Offsets come from a counter that is
-stored, so none is used twice, trimmed or not.
+One thread writes: it takes whatever waits, and commits it in one transaction with one fsync. One
+process owns the folder, held by a file lock. Each partition is a table of its own, so that records
+are only ever added at the right edge of a tree. Offsets come from a stored counter: none is reused.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from ulid import ULID
 
 from meterline.backends.log_tasks import Task, tell
 from meterline.backends.sqlite_room import convert, gave_all_back, gave_back
-from meterline.event import Record, RecordKind
+from meterline.event import Layout, Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
     APPEND_QUEUE_BYTES_MAX,
@@ -63,7 +62,7 @@ class SqliteLog:
     ) -> None:
         self.number = 0
         self._id = log_id
-        self._partitions = partitions
+        self._layout = Layout(partitions)
         self._clock = clock
         self._deadline_s = deadline_ms / 1000
         self._lock = lock
@@ -88,7 +87,17 @@ class SqliteLog:
     @property
     def partitions(self) -> int:
         """As stored when the log was made."""
-        return self._partitions
+        return self._layout.partitions
+
+    routes = partitions  # it does not grow
+
+    def lay_out(self, layout: Layout) -> None:
+        """See `Log.lay_out`; a log that grew elsewhere was brought here with all its partitions."""
+        self._layout = layout
+
+    def home(self, partition: int, offset: int) -> int:
+        """See `Log.home`."""
+        return self._layout.home(partition, offset)
 
     async def append(
         self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
@@ -140,9 +149,8 @@ class SqliteLog:
             rows.close()
             return records
 
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._reader, select)
+            return await asyncio.get_running_loop().run_in_executor(self._reader, select)
         except sqlite3.Error as error:
             raise Unavailable(f"the log could not be read: {error}") from error
 
@@ -151,16 +159,15 @@ class SqliteLog:
         self._check(partition)
 
         def select(connection: sqlite3.Connection) -> int:
-            rows = connection.execute(f"SELECT min(offset) FROM records_{partition}")  # noqa: S608
-            oldest: int | None = rows.fetchone()[0]
+            sql = f"SELECT min(offset) FROM records_{partition}"  # noqa: S608 - an int
+            (oldest,) = connection.execute(sql).fetchone()
             return self._counters.offsets[partition] if oldest is None else oldest
 
         return _as_int(await self._submit(select, 0))
 
     async def end(self, partition: int) -> int:
-        """See `Log.end`: read inside a write transaction, behind every append that came before.
-
-        Raises `Unavailable` while the disk takes no write, once it refused one.
+        """See `Log.end`: read in a write transaction, behind every append that came before. Raises
+        `Unavailable` while the disk takes no write, once it refused one.
         """
         self._check(partition)
         return _as_int(await self._submit(lambda _: self._counters.offsets[partition], 0))
@@ -202,8 +209,7 @@ class SqliteLog:
         """What was trimmed leaves the files, all of it. Appends go on between the steps."""
         while _as_int(await self._submit(gave_all_back, 0)):
             pass
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._reader, self._cut_journal)
+        await asyncio.get_running_loop().run_in_executor(self._reader, self._cut_journal)
 
     def _cut_journal(self) -> None:
         try:
@@ -222,8 +228,8 @@ class SqliteLog:
         self._lock.close()
 
     def _check(self, partition: int) -> None:
-        if not 0 <= partition < self._partitions:
-            raise ValueError(f"partition {partition} of a log with {self._partitions}")
+        if not 0 <= partition < self._layout.partitions:
+            raise ValueError(f"partition {partition} of a log with {self._layout.partitions}")
 
     async def _submit(self, run: Callable[[sqlite3.Connection], object], size: int) -> object:
         loop = asyncio.get_running_loop()
@@ -383,8 +389,8 @@ def _made(connection: sqlite3.Connection, partitions: int) -> tuple[str, int]:
                 f"CREATE TABLE records_{partition} (offset INTEGER PRIMARY KEY, "
                 "append_ms INTEGER NOT NULL, kind TEXT NOT NULL, value BLOB NOT NULL)"
             )
-    (log_id,) = connection.execute("SELECT id FROM log").fetchone()
-    (found,) = connection.execute("SELECT count(*) FROM partitions").fetchone()
+    question = "SELECT id, (SELECT count(*) FROM partitions) FROM log"
+    log_id, found = connection.execute(question).fetchone()
     connection.execute("COMMIT")
     return log_id, found
 

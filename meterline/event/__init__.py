@@ -12,6 +12,18 @@ from meterline.event.event import (
     partition_of,
     payload_check,
 )
+from meterline.event.layout import (
+    Growth,
+    Heritage,
+    Layout,
+    check_growth,
+    decode_mark,
+    encode_mark,
+    grown,
+    may_be_laid_out,
+    routes_known,
+    strays_marked,
+)
 from meterline.event.listing import (
     INSTANTS,
     Column,
@@ -41,7 +53,13 @@ from meterline.event.pack import (
     record_digest,
 )
 from meterline.event.path import MISSING, Getter, PathError, check_path, compile_path, simple_steps
-from meterline.event.ports import EventTraces, Log, RefusedEvents, SettlementStore
+from meterline.event.ports import (
+    EventTraces,
+    GrowingLog,
+    Log,
+    RefusedEvents,
+    SettlementStore,
+)
 from meterline.event.refusal import (
     POSITION_PATTERN,
     Position,

@@ -20,10 +20,11 @@ RECORD_DIGEST_BYTES: Final = 16
 
 
 class RecordKind(StrEnum):
-    """What a record holds: a pack of events, or one refusal of the inbox."""
+    """What a record holds: a pack of events, one refusal of the inbox, or the mark of a growth."""
 
     PACK = "pack"
     REFUSAL = "refusal"
+    MARK = "mark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ def decode_record(record: Record) -> list[Event | Unreadable]:
     """
     if record.kind is RecordKind.REFUSAL:
         return [_refused(record.value)]
+    if record.kind is RecordKind.MARK:
+        return []
     try:
         texts = split_pack(record.value)
     except (ValueError, RecursionError) as error:

@@ -6,6 +6,7 @@ The rules of `meterline.ports` hold here too.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from meterline.event.layout import Layout
 from meterline.event.listing import ListedEvent, Place
 from meterline.event.pack import Record, RecordKind
 from meterline.event.refusal import Position, RefusalState, Settlement
@@ -27,7 +28,23 @@ class Log(Protocol):
 
     @property
     def partitions(self) -> int:
-        """Fixed when the log was made."""
+        """How many are counted: those that it was made with, and those of `lay_out`."""
+        ...
+
+    @property
+    def routes(self) -> int:
+        """By how many partitions events are spread that are appended now; more than `partitions`
+        while the log grows. When an append returns, this was right at most ROUTES_KNOWN_S before
+        the record came to the log, or later.
+        """
+        ...
+
+    def lay_out(self, layout: Layout) -> None:
+        """Count these partitions from now on, each from its own first offset."""
+        ...
+
+    def home(self, partition: int, offset: int) -> int:
+        """The partition in which an offset of the history of a partition lies (`Layout.home`)."""
         ...
 
     async def append(
@@ -60,6 +77,22 @@ class Log(Protocol):
 
     async def close(self) -> None:
         """Let go of what is held; appends under way are finished first."""
+        ...
+
+
+class GrowingLog(Log, Protocol):
+    """A log that can get more partitions while others use it."""
+
+    async def ask_to_grow(self, partitions: int) -> int:
+        """How many partitions it has, once it is known that it may get so many: nothing changes.
+        Raises `Unsuitable` with words where it may not, `Unavailable`.
+        """
+        ...
+
+    async def grow(self, partitions: int) -> None:
+        """Have so many partitions; nothing happens where it has them. On return, whoever looks
+        finds them. Raises `Unavailable`: call again.
+        """
         ...
 
 

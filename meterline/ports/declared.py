@@ -234,6 +234,13 @@ SEEN_LOOKUPS: Final = Metric(
     _COUNTING,
     (Label("result", ("found", "absent")),),
 )
+STRAYS: Final = Metric(
+    "meterline_stray_events_total",
+    Kind.COUNTER,
+    "Events that a gateway appended by the number of partitions of before. They count nowhere. A"
+    " gateway of this release tells its sender to send them again. Others do not: replace them.",
+    _COUNTING,
+)
 PARTITIONS_HELD: Final = Metric(
     "meterline_partitions_held",
     Kind.GAUGE,

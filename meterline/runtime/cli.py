@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EXIT_SETTINGS: Final = 2
 EXIT_FAILED: Final = 1
+GROW_TO: Final = "grow_to"  # an argument of `migrate`, and no setting
 
 _HINT: Final = {
     errno.EEXIST: "a folder is expected here; move the file away, or set another folder",
@@ -136,6 +137,11 @@ def _role_command(name: str, role_name: str, help_text: str) -> click.Command:
     if name == "ingest":
         message = "Processes that share the port. SIGHUP replaces them one by one. [default: 1]"
         made.params.append(click.Option(["--workers"], type=int, help=message))
+    if name == "migrate":
+        message = (
+            "Give a log on Kafka so many partitions, while everything runs: a multiple of its own."
+        )
+        made.params.append(click.Option(["--partitions", GROW_TO], type=int, help=message))
     return made
 
 
@@ -159,9 +165,10 @@ def _run(config: Path | None, overrides: dict[str, object], role_name: str) -> N
 
     from meterline.runtime.settings.reading import SettingsError, load_settings  # noqa: PLC0415
 
+    grow_to = overrides.pop(GROW_TO, None)
     try:
         settings = load_settings(config, overrides)
-        _run_role(settings, role_name)
+        _run_role(settings, role_name, grow_to)
     except SettingsError as error:
         click.echo(f"meterline: {error}", err=True)
         sys.exit(EXIT_SETTINGS)
@@ -175,15 +182,18 @@ def _run(config: Path | None, overrides: dict[str, object], role_name: str) -> N
         sys.exit(EXIT_FAILED)
 
 
-def _run_role(settings: "Settings", role_name: str) -> None:
+def _run_role(settings: "Settings", role_name: str, grow_to: object = None) -> None:
     from meterline.runtime import process  # noqa: PLC0415
     from meterline.runtime.workers import supervisor, worker  # noqa: PLC0415
 
     process.configure_logs(settings.log_level)
     if role_name == "ingest" and settings.workers > 1 and not worker.is_worker():
         sys.exit(process.run(supervisor.of_gateways(settings)))
-    from meterline.runtime import roles  # noqa: PLC0415
+    from meterline.runtime import growing, roles  # noqa: PLC0415
 
+    if isinstance(grow_to, int):
+        process.run(partial(growing.grow, settings, partitions=grow_to))
+        return
     role: Role = getattr(roles, role_name)
     process.run(partial(role, settings))
 

@@ -39,6 +39,7 @@ from meterline.runtime.wiring import adapters, counting, reports
 from meterline.runtime.wiring.access import OpenGate, host_guard, open_gate, session_guard
 from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog
 from meterline.runtime.wiring.adapters import Worker as Shell
+from meterline.runtime.wiring.layout_watch import follow_layout, follow_routes
 from meterline.runtime.wiring.telemetry import Telemetry, joined, telemetry
 from meterline.runtime.workers.worker import Worker, from_environment
 
@@ -187,7 +188,10 @@ async def _opened(
     recorder = measured.recorder
     database = adapters.open_control_database(settings, stack, recorder)
     await patience.wait("control", lambda: check_migrated(database))
-    return await _gathered(settings, patience, stack, database, log, recorder)
+    opened = await _gathered(settings, patience, stack, database, log, recorder)
+    following = asyncio.create_task(follow_layout(opened))
+    stack.push_async_callback(_ended, following)
+    return opened
 
 
 def _measure_stores(measured: Telemetry, opened: Opened) -> None:
@@ -226,6 +230,8 @@ async def _gateway(
     publisher = adapters.publisher(settings, log, measured.recorder)
     measured.of_gateway(publisher)
     stack.push_async_callback(publisher.close)
+    following = asyncio.create_task(follow_routes(log))
+    stack.push_async_callback(_ended, following)
     inbox = adapters.inbox(settings, publisher, log, stack) if with_inbox else None
     if inbox is not None:
         reading = asyncio.create_task(inbox.run())

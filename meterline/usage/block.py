@@ -168,7 +168,7 @@ def columns_of(blocks: Iterable[Block]) -> tuple[Column, ...]:
     ends: Mapping[int, int] = {}
     for stretches in sorted(by_stretches, key=_ends):
         whole = _without_gap(by_stretches[stretches])
-        if not whole or not follows(stretches, ends):
+        if not whole or not follows(stretches, ends) or not _has_all(stretches, ends):
             continue
         found.append(Column(stretches, whole))
         ends = ends_of(stretches)
@@ -202,6 +202,11 @@ def follows(stretches: Stretches, ends: Mapping[int, int]) -> bool:
         stretch.first == ends.get(stretch.partition, 0) and stretch.first <= stretch.end
         for stretch in stretches
     )
+
+
+def _has_all(stretches: Stretches, ends: Mapping[int, int]) -> bool:
+    """Whether no partition is left out that was there before: a log may only get more."""
+    return ends.keys() <= {stretch.partition for stretch in stretches}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +301,12 @@ class _Worth:
 
 
 def _joined(columns: Sequence[Column]) -> Stretches:
-    first, last = columns[0].stretches, ends_of(columns[-1].stretches)
-    return tuple(Stretch(it.partition, it.first, last[it.partition]) for it in first)
+    firsts: dict[int, int] = {}  # of partitions that the log got meanwhile, too
+    for column in columns:
+        for it in column.stretches:
+            firsts.setdefault(it.partition, it.first)
+    last = columns[-1].stretches
+    return tuple(Stretch(it.partition, firsts[it.partition], it.end) for it in last)
 
 
 def _blocks(columns: Sequence[Column]) -> tuple[Block, ...]:
@@ -332,7 +341,7 @@ def may_be_readable(block: Block, there: Iterable[Block], sources: Collection[in
         same = (column for column in columns if column.stretches == block.stretches)
         return any(column.upto == block.after < block.upto for column in same)
     ends = ends_of(columns[-1].stretches) if columns else {}
-    return follows(block.stretches, ends)
+    return follows(block.stretches, ends) and _has_all(block.stretches, ends)
 
 
 def withdrawn(there: Iterable[Block], numbers: Collection[int]) -> list[int]:
@@ -381,5 +390,5 @@ def _replaces(block: Block, sources: Sequence[Block]) -> bool:
             return False
         if not follows(stretches, ends):
             return False
-        ends = ends_of(stretches)
+        ends |= ends_of(stretches)
     return block.after == 0 and ends == ends_of(block.stretches)

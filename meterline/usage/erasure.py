@@ -171,7 +171,8 @@ class ErasureLedger(Protocol):
         self, erasure_id: str, log: int, ends: Mapping[int, int], log_until_ms: int
     ) -> None:
         """Record where the current log ends in each partition, and about until when it has what
-        lies before; the first record stands.
+        lies before; the first record stands. Raises `Unavailable` where an end is not told: the
+        log got more partitions meanwhile.
         """
         ...
 

@@ -6,6 +6,7 @@ The rules of `meterline.ports` hold here too.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from meterline.event import Layout
 from meterline.usage.integrity.difference import SliceDifference
 from meterline.usage.rows import CatchingUp, Filling, Lacking, Seal, SeenRow
 
@@ -68,8 +69,31 @@ class ProgressStore(Protocol):
 
     async def register_log(self, log_id: str, partitions: int) -> int:
         """The number of the log with this id, given at its first registration. Raises `Problem`
-        (conflict) where the partitions differ from those registered.
+        (conflict) where the partitions differ from those registered, and it does not grow.
         """
+        ...
+
+    async def layout(self, log: int) -> Layout:
+        """How the log is laid out now."""
+        ...
+
+    async def begin_growth(self, log: int, layout: Layout, now_ms: int) -> None:
+        """Record the last growth of a layout, before the log has these partitions; nothing happens
+        where one to so many is recorded. New partitions are complete up to where their parents are:
+        what comes to them is recorded later. Raises `Problem` (conflict) where a growth before it
+        has not ended, the log has grown otherwise, or new offsets are not greater than counted
+        ones.
+        """
+        ...
+
+    async def pass_mark(self, log: int, partition: int, partitions: int, offset: int) -> None:
+        """All records below the mark of a growth, at this offset, are sealed. The first one that is
+        told of a partition stands.
+        """
+        ...
+
+    async def marks(self, log: int) -> Mapping[tuple[int, int], int]:
+        """The offsets of the marks that were passed, by partition and number of partitions."""
         ...
 
     async def seal(self, seal: Seal) -> None:
@@ -173,8 +197,8 @@ class ProgressStore(Protocol):
 
     async def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
         """The instant up to which every partition is complete by a catalogue at least as new as the
-        revision; None where one partition has no such claim, or a backfill of the revision is not
-        finished.
+        revision: so many partitions, and all that the log got since. None where one partition has
+        no such claim, or a backfill of the revision is not finished.
         """
         ...
 

@@ -95,7 +95,9 @@ class SeenRow(NamedTuple):
 
 
 class SeenSpan(NamedTuple):
-    """Seen rows of one partition: of offsets in [first, end), appended in [from_ms, to_ms)."""
+    """Seen rows of one partition: of offsets in [first, end), appended in [from_ms, to_ms); of keys
+    that belong to the partition `heir` of `partitions` only.
+    """
 
     log: int
     partition: int
@@ -103,6 +105,8 @@ class SeenSpan(NamedTuple):
     end: int
     from_ms: int
     to_ms: int
+    partitions: int = 1
+    heir: int = 0
 
 
 class SeenExtent(NamedTuple):

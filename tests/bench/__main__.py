@@ -23,6 +23,7 @@ from tests.bench import (
     bench_materialize,
     bench_metrics,
     bench_moved,
+    bench_partitions,
     bench_reads,
     bench_sick,
     bench_steady,
@@ -54,6 +55,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "aged": bench_aged.main,
     "backfill": bench_backfill.main,
     "steady": bench_steady.main,
+    "partitions": bench_partitions.main,
 }
 
 

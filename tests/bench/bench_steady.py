@@ -133,9 +133,9 @@ async def rows(port: int) -> dict[str, float]:
 class Bench:
     """One set of servers, on which workers take turns."""
 
-    def __init__(self, variables: dict[str, str], folder: Path) -> None:
+    def __init__(self, variables: dict[str, str], folder: Path, counted: int = 0) -> None:
         self._variables, self._folder = variables, folder
-        self._counted = 0
+        self._counted = counted  # events that the log holds already
         self._port = 18_751
         parts = urlsplit(variables["METERLINE_USAGE_URL"])
         self._client = clickhouse_connect.get_client(

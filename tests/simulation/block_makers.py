@@ -158,11 +158,15 @@ class SimulatedBlockRows:
 
 
 async def make_for_ever(
-    maker: BlockMaker, rng: random.Random, dropper: DroppedRevisions | None = None
+    maker: BlockMaker,
+    rng: random.Random,
+    dropper: DroppedRevisions | None,
+    partitions: Callable[[], int],
 ) -> None:
     """As the product's loop does, only that it hardly ever rests."""
     while True:
         await asyncio.sleep(rng.random() * 0.4)
+        maker.partitions = partitions()
         try:
             if dropper is not None and rng.random() < 0.7:
                 await dropper.step()

@@ -24,6 +24,7 @@ from tests.simulation import (
     decay_controls,
     drop_controls,
     fill_controls,
+    growth_controls,
     minute_controls,
     seen_controls,
     sum_controls,
@@ -210,8 +211,8 @@ class WithoutAccount(Aggregator):
 class LatePublisher(Lying):
     """Success is told however long after the events were recorded."""
 
-    async def publish(self, events: Sequence[Admitted], _recorded_ms: int) -> None:
-        await self._port.publish(events)
+    async def publish(self, events: Sequence[Admitted], _recorded_ms: int, partitions: int) -> None:
+        await self._port.publish(events, None, partitions)
 
 
 class Unturnable(Lying):
@@ -336,4 +337,5 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     **drop_controls.CONTROLS,
     **decay_controls.CONTROLS,
     **minute_controls.CONTROLS,
+    **growth_controls.CONTROLS,
 }

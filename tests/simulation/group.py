@@ -167,6 +167,7 @@ class SimulatedFaustWorker(FaustWorker):
         self._fed_end = {}
         self._openings = Openings(aggregator, self._standing)
         self._behind = set()
+        self._full = False
         self._revoked = set()
         self._lag = LagWatch(aggregator.log)
         self._failed = None

@@ -1,5 +1,6 @@
 """Which hours of the simulated usage store are read from blocks."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from meterline.meter import Meter, revision_at
@@ -49,6 +50,11 @@ def is_hidden(row: Any, hidden: Hidden) -> bool:
     if row.revision not in hidden.revisions:
         return False
     return row.subject in hidden.pseudonyms or any(
-        row.subject == name and row.log == log and row.slice < ends[row.partition]
+        row.subject == name and row.log == log and row.slice < _end(ends, row.partition)
         for name, log, ends in hidden.erased
     )
+
+
+def _end(ends: Sequence[int], partition: int) -> int:
+    """As the store has it: 0 of a partition that the log got since."""
+    return ends[partition] if partition < len(ends) else 0

@@ -68,7 +68,7 @@ class SimulatedWatch(InboxWatch):
 
 async def read_for_ever(state: InboxState, log: SimulatedLog, net: Net, process: Process) -> None:
     """The life of a reader: take records, and commit once they are durable in the log."""
-    rules = AdmissionRules(partitions=log.partitions)
+    rules = AdmissionRules(partitions=log.routes)
     publisher = Publisher(log, process)
     position = dict(state.committed)
     while True:

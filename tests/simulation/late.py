@@ -56,7 +56,7 @@ class LateState:
 
     def unlooked(self, log: int, partitions: int, events_max: int) -> list[Stretch]:
         found = []
-        for number in range(partitions):
+        for number in range(max(partitions, self.progress.layout(log).partitions)):
             first, end, events = self.looked.get(number, 0), None, 0
             for seal in sorted(s for s in self.progress.seals.values() if s.log == log):
                 if seal.partition != number or seal.slice < first:

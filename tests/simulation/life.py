@@ -18,6 +18,7 @@ from meterline.window import MINUTE_MS
 from tests.simulation.asking import look
 from tests.simulation.couriers import OPEN
 from tests.simulation.erasing import course as erasing
+from tests.simulation.growing import grown, is_grown, sealed_since
 from tests.simulation.judge import judge
 from tests.simulation.misfortunes import (
     ROUGH_S,
@@ -39,7 +40,7 @@ from tests.simulation.network import Killed
 from tests.simulation.parts import Slot, Substitutes
 from tests.simulation.profile import LONG_HORIZON_MS
 from tests.simulation.quiet import quiet
-from tests.simulation.rest import at_rest
+from tests.simulation.rest import at_rest, unsealed
 from tests.simulation.virtual_loop import Stuck
 from tests.simulation.workers import LAG_MS, may_end_so
 from tests.simulation.world import REST_S, REST_S_MAX, World
@@ -98,6 +99,8 @@ def lived(
 def _reached(world: World) -> Counter[str]:
     reached = world.usage.met + world.blocks.met + world.drops.met + world.minutes.met
     reached["events"] = len(world.ledger.offered)
+    reached["logs that have grown"] = is_grown(world)
+    reached["slices sealed in new partitions"] = sealed_since(world)
     reached["slices sealed"] = len(world.progress.ever)
     reached["slices whose seals were added up"] = len(world.progress.added)
     reached["slices filled in"] = len(world.progress.marks)
@@ -196,6 +199,7 @@ async def _course(world: World) -> None:
         losses(world, everybody, workers),
         erasing.asked(world),
         hours(world),
+        *grown(world),
     )
     await _rest(world, [*slots, *readers, *dispatchers], workers)
     judge(world)
@@ -298,7 +302,7 @@ async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
         await _recorded(world)
     await world.senders.settle_unknown()
     if world.profile.lossy or world.profile.dispatchers or world.profile.erases_s:
-        _close_slices(world, range(world.profile.partitions))
+        _close_slices(world, range(world.partitions))
     dispatchers = [slot for slot in slots if slot.name.startswith("dispatcher")]
     await _dispatched(world, dispatchers, workers)
     await _settled(world, workers)
@@ -336,7 +340,7 @@ async def _dispatched(world: World, dispatchers: list[Slot], workers: list[Slot]
             rng.choice(dispatchers).process.die()
         if world.late_is_revised and rng.random() < 0.3:
             await world.senders.send_for(4, f"late{world.loop.time()}", 0.1)
-            _close_slices(world, world.unsealed())
+            _close_slices(world, unsealed(world))
     world.calm_dispatchers(dispatchers)
 
 
@@ -360,7 +364,7 @@ async def _settled(world: World, workers: list[Slot]) -> None:
         await look(world)
         turn += 1
         if (world.late_is_revised or world.profile.erases_s) and turn % 5 == 0:
-            _close_slices(world, world.unsealed())
+            _close_slices(world, unsealed(world))
 
 
 def _close_slices(world: World, numbers: Iterable[int]) -> None:
@@ -374,7 +378,7 @@ def _close_slices(world: World, numbers: Iterable[int]) -> None:
 
 
 def _why(world: World) -> str:
-    number, partitions = world.log.number, world.profile.partitions
+    number, partitions = world.log.number, world.partitions
     ends = world.progress.flushed_ends(number, world.catalogue.version)
     logs = [world.log.end(n) for n in range(partitions)]
     unfilled = {

@@ -2,10 +2,14 @@
 
 import random
 from dataclasses import dataclass, field
+from typing import Final
 
-from meterline.event import Record, RecordKind
-from meterline.ports import Clock, Unsuitable
+from meterline.backends.kafka.looks import Looks
+from meterline.event import Layout, Record, RecordKind
+from meterline.ports import Clock, Unavailable, Unsuitable
 from tests.simulation.network import Net
+
+ROUTES_KNOWN_S: Final = 0.3  # worlds are short
 
 
 @dataclass(slots=True)
@@ -15,13 +19,14 @@ class Kept:
     records: list[Record] = field(default_factory=list)
     gone: list[Record] = field(default_factory=list)  # trimmed: only the oracle looks at them
     next_offset: int = 0
+    first: int = 0  # what its first record counts as
 
     @property
     def begin(self) -> int:
         """As Kafka has it: behind what was dropped, wherever the next record lies."""
         if not self.records:
             return self.next_offset
-        return self.gone[-1].offset + 1 if self.gone else 0
+        return self.gone[-1].offset + 1 if self.gone else self.first
 
     @property
     def all(self) -> list[Record]:
@@ -43,8 +48,17 @@ class LogState:
         self.clock_wobble_ms = 0  # a leader's clock may be behind that of the one before
         self.gaps = False
         self.lags = False
+        self.layout = Layout(partitions)  # as it is registered, for whoever starts
+        self.grows = False
 
-    def append(self, partition: int, value: bytes, kind: RecordKind) -> None:
+    def grow(self, partitions: int) -> None:
+        """Get more partitions, where it has not so many."""
+        for number in range(len(self.partitions), partitions):
+            first = self.layout.first(number)
+            self.partitions.append(Kept(next_offset=first, first=first))
+
+    def append(self, partition: int, value: bytes, kind: RecordKind) -> int:
+        """When it was appended."""
         kept = self._of(partition)
         at_ms = self.clock.now_ms()
         if self.rng is not None:
@@ -54,6 +68,7 @@ class LogState:
                 at_ms -= self.rng.randrange(self.clock_wobble_ms)
         kept.records.append(Record(partition, kept.next_offset, at_ms, kind, value, self.id))
         kept.next_offset += 1
+        return at_ms
 
     def read(self, partition: int, offset: int, records_max: int) -> list[Record]:
         found = [r for r in self._of(partition).records if r.offset >= offset][:records_max]
@@ -90,8 +105,11 @@ class LogState:
         kept.next_offset = end
 
     def _of(self, partition: int) -> Kept:
-        if not 0 <= partition < len(self.partitions):
-            raise ValueError(f"partition {partition} of a log with {len(self.partitions)}")
+        there = len(self.partitions)
+        if not 0 <= partition < max(there, self.layout.partitions):
+            raise ValueError(f"partition {partition} of a log with {there}")
+        if partition >= there:
+            raise Unavailable("it is registered, and not there yet")
         return self.partitions[partition]
 
 
@@ -102,6 +120,9 @@ class SimulatedLog:
         self._state = state
         self._net = net
         self.number = state.number
+        self._layout = state.layout
+        self._routes = len(state.partitions)
+        self.looks = Looks(ROUTES_KNOWN_S)
 
     @property
     def id(self) -> str:
@@ -109,12 +130,56 @@ class SimulatedLog:
 
     @property
     def partitions(self) -> int:
-        return len(self._state.partitions)
+        return self._layout.partitions
+
+    @property
+    def routes(self) -> int:
+        return self._routes
+
+    def lay_out(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def home(self, partition: int, offset: int) -> int:
+        return self._layout.home(partition, offset)
+
+    async def ask_to_grow(self, partitions: int) -> int:
+        del partitions
+        return await self._net.call("log.partitions", lambda: len(self._state.partitions))
+
+    async def grow(self, partitions: int) -> None:
+        await self._net.call(
+            f"log.grow {partitions}", lambda: self._state.grow(partitions), writes=True
+        )
 
     async def append(
         self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
     ) -> None:
-        await self._net.call(
+        """As `KafkaLog` does, of one broker."""
+        grows = self._state.grows
+        if grows and not self.looks.is_recent(self._now_s()):
+            await self._look()
+        append_ms = await self._append(partition, value, kind)
+        self.looks.appended(partition, append_ms)
+        if grows and not self.looks.holds(0, partition, append_ms, self._now_s()):
+            await self._look()
+
+    async def _look(self) -> None:
+        look = self.looks.begun(self._now_s())
+        self._routes = await self._net.call("log.look", lambda: len(self._state.partitions))
+        self.looks.ended(0, look)
+
+    def _now_s(self) -> float:
+        """Of the two clocks one is good: this one stands still with its process, unless append
+        times step back.
+        """
+        process = getattr(self._net, "process", None)
+        if process is None or self._state.clock_wobble_ms:
+            return self._state.clock.now_ms() / 1_000
+        uptime_s: float = process.uptime_s()
+        return uptime_s
+
+    async def _append(self, partition: int, value: bytes, kind: RecordKind) -> int:
+        return await self._net.call(
             f"log.append {partition}",
             lambda: self._state.append(partition, value, kind),
             writes=True,

@@ -57,8 +57,10 @@ class Binding:
         by_partition: dict[int, list[Seal | SealSum]] = {}
         known: list[Seal | SealSum] = [*self.progress.sums]
         known += self.progress.seals.values()
+        newest = max(after, default=-1)
         for seal in known:
-            if seal.log == log and (not after or seal.slice > after.get(seal.partition, 1 << 60)):
+            of_new = seal.partition > newest
+            if seal.log == log and (of_new or seal.slice > after.get(seal.partition, 1 << 60)):
                 by_partition.setdefault(seal.partition, []).append(seal)
         kept = self.kept()
         sums = [_summed(n, seals, kept) for n, seals in by_partition.items()]

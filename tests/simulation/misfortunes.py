@@ -42,7 +42,7 @@ async def hours(world: World) -> None:
     """Where usage by minute is dropped, hours pass, and slices end in each."""
     while world.profile.drops_minutes and await paused(world, 0.8):
         world.time.jumped_ms += HOUR_MS // 2
-        for number in range(world.profile.partitions):
+        for number in range(world.partitions):
             world.log.append(number, b"[]", RecordKind.PACK)
 
 
@@ -117,12 +117,12 @@ async def restoration(world: World, slots: list[Slot]) -> None:
     for _ in range(3):  # so that slices end, and are sealed
         await asyncio.sleep(ROUGH_S / 4 * world.rng.random() + 0.5)
         world.time.jumped_ms += SLICE_SPAN_MS
-        for number in range(world.profile.partitions):
+        for number in range(world.partitions):
             world.log.append(number, b"[]", RecordKind.PACK)
     await asyncio.sleep(0.5)
     for slot in slots:
         slot.process.die()
-    for number in range(world.profile.partitions):
+    for number in range(world.partitions):
         _restore_log(world, number)
 
 
@@ -184,7 +184,7 @@ async def _sealed(world: World, workers: list[Slot], enough: int) -> int:
     events = 0
     for _ in range(SEALING_TRIES):
         world.time.jumped_ms += SLICE_SPAN_MS
-        for number in range(world.profile.partitions):
+        for number in range(world.partitions):
             world.log.append(number, b"[]", RecordKind.PACK)
         if world.profile.faust:  # who has just begun has nothing yet
             await assign(world, workers, keep=True)
@@ -211,7 +211,7 @@ async def assign(world: World, workers: list[Slot], *, keep: bool = False) -> No
     if not alive:
         return
     owner = {n: alive[n % len(alive)] if keep else rng.choice(alive)
-             for n in range(world.profile.partitions)}  # fmt: skip
+             for n in range(world.partitions)}  # fmt: skip
     if not keep:
         world.fates.note("rebalanced")
     for name in alive:

@@ -40,6 +40,7 @@ class Process:
         self.skew_ms = skew_ms
         self.dead = False
         self.awake_at_s = 0.0
+        self._stood_s = 0.0  # or will have, when it goes on
         self._time = time
         self._loop = loop
         self.ended: asyncio.Future[None] = loop.create_future()
@@ -56,7 +57,15 @@ class Process:
 
     def stand_still(self, seconds: float) -> None:
         """It does nothing for so long, and then goes on as if nothing had been."""
-        self.awake_at_s = max(self.awake_at_s, self._loop.time() + seconds)
+        now_s = self._loop.time()
+        until_s = max(self.awake_at_s, now_s + seconds)
+        self._stood_s += until_s - max(self.awake_at_s, now_s)
+        self.awake_at_s = until_s
+
+    def uptime_s(self) -> float:
+        """What a clock says that stands still together with it, as on a suspended machine."""
+        now_s = self._loop.time()
+        return now_s - self._stood_s + max(0.0, self.awake_at_s - now_s)
 
     @property
     def asleep(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
+from hashlib import blake2b
 from typing import Any, Final
 
 Identity = tuple[str, str]
@@ -50,19 +51,36 @@ class Recount:
 
 
 def recount(
-    partitions: Iterable[Iterable[tuple[int, int, str, bytes]]], horizon_ms: int
+    partitions: Iterable[Iterable[tuple[int, int, str, bytes]]],
+    horizon_ms: int,
+    made_with: int | None = None,
 ) -> Recount:
-    """Of records (offset, append time, kind, value), partition by partition."""
+    """Of records (offset, append time, kind, value), partition by partition. A log that was made
+    with fewer has grown since: behind its mark, a partition has no events of others; and each new
+    one goes on from another one as that was at its mark.
+    """
     result = Recount()
+    at_marks: dict[tuple[int, int], dict[Identity, Read]] = {}
+    sizes = [] if made_with is None else [made_with]
     for partition, records in enumerate(partitions):
         latest: dict[Identity, Read] = {}
-        append_ms = 0
+        before = max((size for size in sizes if size <= partition), default=0)
+        if before:
+            after = min((size for size in sizes if size > partition), default=0)
+            latest = dict(at_marks.get((partition % before, after), {}))
+        append_ms, belongs = 0, 0
         for offset, at_ms, kind, value in records:
+            if kind == "mark" and json.loads(value)["partitions"] > belongs:
+                belongs = json.loads(value)["partitions"]
+                at_marks[partition, belongs] = dict(latest)
+                sizes.append(belongs)
             items = _items(kind, value)
             if items:  # another one may expire before everybody has seen it
                 append_ms = max(append_ms, at_ms)
             for place, item in enumerate(items):
                 event = _read(partition, offset, place, append_ms, item)
+                if event is not None and belongs and _home(item, belongs) != partition:
+                    event = None
                 verdict = _verdict(event, latest, horizon_ms)
                 result.verdicts[verdict] += 1
                 result.by_partition[partition][verdict] += 1
@@ -84,9 +102,17 @@ def _verdict(event: Read | None, latest: dict[Identity, Read], horizon_ms: int) 
     return "duplicate" if first.payload == event.payload else "conflict"
 
 
+def _home(item: dict[str, str], partitions: int) -> int:
+    space, source = item["namespace"], item["source"]
+    text = f"{len(space)}:{space}{len(source)}:{source}{item['id']}"
+    return int(blake2b(text.encode(), digest_size=16).hexdigest()[:8], 16) % partitions
+
+
 def _items(kind: str, value: bytes) -> list[Any]:
     if kind == "refusal":
         return [None]
+    if kind == "mark":
+        return []
     try:
         found = json.loads(value.decode(), parse_float=Fraction, parse_int=Fraction)
     except ValueError:

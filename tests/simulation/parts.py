@@ -55,6 +55,8 @@ class Substitutes:
     erased_compared: bool = True
     drops: Callable[[Any], Any] = same  # and those of revisions that are dropped
     minutes: Callable[[Any], Any] = same  # and those of usage by minute that is dropped
+    claims: Callable[[Any], Any] = same  # told of the state of progress once
+    growth_waits: float = 1.0  # how long an operator waits, in times of what is due
     inbox_watched: bool = True
     usage_compared: bool = True
     life_demanded: bool = True  # by an answer that trusts what was compared a moment ago

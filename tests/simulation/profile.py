@@ -95,6 +95,19 @@ MINUTES: Final[dict[str, Any]] = {
 }
 
 
+# The log gets more partitions. Drawn for no other world either.
+GROWING: Final[dict[str, Any]] = {
+    "grows": 2,
+    "log_restored": False,
+    "expire_ms": 0,
+    "lossy": 0.0,
+    "hour_zombies_s": 60.0,
+    "retention_ms": 7 * 24 * HOUR_MS,
+}
+# One that loses its store, too, has few of them, or it takes long to come to rest.
+FEW: Final[dict[str, Any]] = {"partitions": 1, "grows": 3}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Who lives in a world and how rough it is."""
@@ -131,6 +144,7 @@ class Profile:
     usage_lost: bool = False  # the whole store, once, and brought back; never drawn: see LOST
     erases_s: float = 0.0  # how often, about, a subject is to be erased; 0: never; see ERASING
     decays: bool = False  # the store loses rows of sealed slices; never drawn: see DECAYING
+    grows: int = 0  # to so many times as many partitions, once; never drawn: see GROWING
     copies_take_s: float = 0.0  # how long, before rows of a subject are copied; never drawn
 
 

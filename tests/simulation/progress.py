@@ -21,26 +21,25 @@ from meterline.usage import (
     of_kept,
     summed,
 )
+from tests.simulation.layouts import LayoutState, SimulatedLayouts
 from tests.simulation.network import Net
 from tests.simulation.stores import REPLICA_ASKED
 
 ALL: Final = 1 << 60  # behind every offset
 
 
-class ProgressState:
+class ProgressState(LayoutState):
     """Seals and their sums, what is filled in, and claims, merged by the greatest."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
+        super().__init__()
         self.rng = rng or random.Random(0)
         self.replica: ProgressState | None = None  # a copy from before, that some reads reach
-        self.logs: dict[str, tuple[int, int]] = {}
         self.seals: dict[tuple[int, int, int], Seal] = {}
         self.added: list[Seal] = []  # seals that were added up
         self.sums: list[SealSum] = []
         self.bounds: dict[tuple[int, int, int], int] = {}  # by log, partition and revision
         self.marks: set[tuple[SliceId, int]] = set()
-        self.claims: dict[tuple[int, int, int], int] = {}
-        self.ends: dict[tuple[int, int, int], int] = {}
         self.withheld: Callable[[], frozenset[int]] = frozenset  # revisions that nobody fills in
         self.ended: Callable[[], Collection[int]] = frozenset  # revisions that nobody counts
         self.erased_from: Callable[[SliceId], bool] = lambda _: False
@@ -62,6 +61,7 @@ class ProgressState:
         copy.seals, copy.marks = dict(self.seals), set(self.marks)
         copy.sums, copy.bounds = list(self.sums), dict(self.bounds)
         copy.claims, copy.ends = dict(self.claims), dict(self.ends)
+        copy.layouts, copy.logs = dict(self.layouts), dict(self.logs)
         return copy
 
     def read(self) -> "ProgressState":
@@ -72,7 +72,8 @@ class ProgressState:
 
     def register_log(self, log_id: str, partitions: int) -> int:
         number, found = self.logs.setdefault(log_id, (len(self.logs) + 1, partitions))
-        if found != partitions:
+        growths = self.layout(number).growths
+        if found != partitions and not (growths and growths[-1].before == partitions):
             detail = f"Log {log_id} was registered with {found} partitions and has {partitions}."
             raise Problem(ProblemType.CONFLICT, detail)
         return number
@@ -203,6 +204,7 @@ class ProgressState:
 
     def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
         claims = self.completions(log, revision)
+        partitions = max(partitions, self.layout(log).partitions)
         if set(range(partitions)) - claims.keys():
             return None
         if any(self.unfilled(log, number, revision, 1) for number in range(partitions)):
@@ -235,10 +237,11 @@ def _greatest(table: dict[tuple[int, int, int], int], log: int, catalogue: int) 
     return found
 
 
-class SimulatedProgress:
+class SimulatedProgress(SimulatedLayouts):
     """`ProgressStore` as one process reaches it."""
 
     def __init__(self, state: ProgressState, net: Net) -> None:
+        super().__init__(state, net)
         self._state = state
         self._net = net
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from meterline.event import position
+from meterline.event import partition_of, position
 from meterline.limits import SEEN_SHARE_KEYS
 from meterline.usage import EventRow, RawEvent, SeenExtent, SeenRow, SeenSpan, SliceId
 
@@ -83,7 +83,9 @@ def _spanned(state: _Tables, span: SeenSpan) -> list[SeenRow]:
     return [
         row
         for row in _seen(state, span.log, span.partition)
-        if span.first <= row.offset < span.end and span.from_ms <= row.append_ms < span.to_ms
+        if span.first <= row.offset < span.end
+        and span.from_ms <= row.append_ms < span.to_ms
+        and partition_of(row.key, span.partitions) == span.heir
     ]
 
 

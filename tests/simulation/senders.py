@@ -52,7 +52,6 @@ class Gateway:
         self.process = process
         self._fates = fates
         self._publisher = substitute(Publisher(log, process))
-        self._rules = AdmissionRules(partitions=log.partitions)
 
     async def post(self, body: bytes) -> int:
         """The instant that the events were recorded at. Raises `Problem` where it is not known
@@ -60,12 +59,13 @@ class Gateway:
         """
         await self.process.awake()
         recorded_ms = self.process.now_ms()
-        admitted = admit(body, BodyForm.BATCH, "default", recorded_ms, self._rules)
+        rules = AdmissionRules(partitions=self._publisher.partitions)
+        admitted = admit(body, BodyForm.BATCH, "default", recorded_ms, rules)
         if self._fates.draw(writes=True) in (Fate.ZOMBIE, Fate.ZOMBIE_AFTER):
             self._fates.note("zombie gateway")
             self.process.stand_still(1 + 5 * self._fates.rng.random())
         await self.process.awake()
-        await self._publisher.publish(admitted, recorded_ms)
+        await self._publisher.publish(admitted, recorded_ms, rules.partitions)
         await self.process.awake()
         return recorded_ms
 

@@ -19,6 +19,7 @@ LOST_WORLDS = 12
 ERASING_WORLDS = 30
 DROPPING_WORLDS = 14  # of each sort
 DECAYING_WORLDS = 40
+GROWING_WORLDS = 16  # of each sort
 MINUTES_WORLDS = 15  # of each sort
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
@@ -45,6 +46,8 @@ ONCE_FAILED_ERASING = (185840147305,)
 
 # Where a control is known to bite, and is looked for first.
 BITES = {
+    "gateways that know where events belong": 1,
+    "a wait before the marks": 14,
     "what open slices took in before": 2,
     "a reading of what is durable": 13,
     "answers that did not see the switch": 1,
@@ -192,6 +195,15 @@ def test_sealed_slices_that_differ_are_recorded_and_no_others() -> None:
 
 
 @pytest.mark.parametrize(
+    "others", [[], ["lost-store"], ["erasures"]], ids=["kept", "lost", "erasures"]
+)
+def test_a_log_gets_more_partitions_and_each_event_counts_once(others: Sequence[str]) -> None:
+    _, reached = _all_well([*others, "growing"], GROWING_WORLDS)
+    assert reached["logs that have grown"] == GROWING_WORLDS
+    assert reached["slices sealed in new partitions"]
+
+
+@pytest.mark.parametrize(
     "others", [[], ["lost-store"], ["dropping"]], ids=["kept", "lost", "revisions"]
 )
 def test_minutes_go_and_answers_are_right_or_refused(others: Sequence[str]) -> None:
@@ -207,6 +219,8 @@ def test_every_kind_of_world_is_among_those_of_a_run() -> None:
     assert together == {
         frozenset({"lost-store", "erasures"}),
         frozenset({"lost-store", "minutes"}),
+        frozenset({"lost-store", "growing"}),
+        frozenset({"erasures", "growing"}),
         frozenset({"dropping", "minutes"}),
     }
 

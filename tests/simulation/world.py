@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from aggregator.housekeeping import Housekeeping
@@ -83,6 +84,7 @@ class World:
         self.usage = UsageState(self.rng)
         self.usage.forgets_by(self.rng, self.profile.lossy)
         self.progress = ProgressState(self.rng)
+        self._lay_out()
         self.blocks = BlocksState(self.usage, self.progress)
         self.substitutes.blocks(self.blocks)
         self.binding = Binding(self.usage, self.progress, self.blocks)
@@ -112,8 +114,7 @@ class World:
         self.failures: list[str] = []
         self.gateways: list[Gateway] = []
         self.groups: dict[str, Group] = {}
-        self.over = False
-        self.differed = 0  # count-backs that found a difference
+        self.over, self.differed = False, 0  # count-backs that found a difference
         self.asked: CheckedUsageStore | None = None  # by whoever asks for usage
         self._trace = trace
         self.senders = Senders(
@@ -121,21 +122,21 @@ class World:
         )
         self.senders.reported = self.reports.windows
 
+    def _lay_out(self) -> None:
+        self.progress.layouts[self.log.number] = self.log.layout
+        self.log.grows = self.progress.grows = bool(self.profile.grows)
+        self.substitutes.claims(self.progress)
+        self.progress.laid_out = partial(setattr, self.log, "layout")
+
+    @property
+    def partitions(self) -> int:
+        return len(self.log.partitions)
+
     def replicate(self) -> None:
         """What a lagging replica says is of now."""
         self.progress.replica = self.progress.copied()
         self.catalogue.replica = self.catalogue.catalogue()
         self.usage.replicated = self.usage.writes
-
-    def unsealed(self) -> list[int]:
-        """Partitions with records behind their last seal that hold anything."""
-        found = []
-        for number, kept in enumerate(self.log.partitions):
-            seal = self.progress.last_seal(self.log.number, number)
-            end = 0 if seal is None else seal.end
-            if any(r.offset >= end and r.value != b"[]" for r in kept.records):
-                found.append(number)
-        return found
 
     @property
     def claims_hold(self) -> bool:
@@ -316,7 +317,8 @@ class World:
         ports, masks = (self.blocks, self.catalogue, net), self.masks(net)
         maker = maker_of(ports, log, slot.process, self.rng, held, masks)
         dropper = self.drops.dropper(net, self.log.number, slot.process, held)
-        beside = [asyncio.ensure_future(make_for_ever(maker, self.rng, dropper))]
+        made = make_for_ever(maker, self.rng, dropper, lambda: self.partitions)
+        beside = [asyncio.ensure_future(made)]
         beside += [asyncio.ensure_future(it) for it in self._erasing(slot, net)]
         retention = self.minutes.retention(net, self.log.number, held)
         if retention is not None:

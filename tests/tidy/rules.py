@@ -23,6 +23,7 @@ CLOCK_CALLS: Final = frozenset(
         *(f"time.{name}" for name in ("time", "time_ns", "monotonic", "monotonic_ns")),
         *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
         "datetime.date.today",
+        "time.clock_gettime",
     }
 )
 STOPWATCHES: Final = frozenset({"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"})

@@ -3302,11 +3302,21 @@ type StatusBackfill struct {
 	SlicesFilled int `json:"slices_filled"`
 }
 
+// StatusGrowth A log that is getting more partitions (`meterline migrate --partitions`).
+type StatusGrowth struct {
+	PartitionsBefore int `json:"partitions_before"`
+
+	// Uncounted Partitions that are not counted up to where the new number begins.
+	Uncounted []int `json:"uncounted"`
+}
+
 // StatusLog The log.
 type StatusLog struct {
-	ID         string `json:"id"`
-	Number     int    `json:"number"`
-	Partitions int    `json:"partitions"`
+	// Growth Null unless it is getting more partitions.
+	Growth     *StatusGrowth `json:"growth"`
+	ID         string        `json:"id"`
+	Number     int           `json:"number"`
+	Partitions int           `json:"partitions"`
 }
 
 // StatusPartition How far a partition of the log is.

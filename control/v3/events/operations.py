@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.event_judgement import Judged, judged, position_of_first
+from control.event_judgement import Judged, judged
 from control.handlers import OfStores, Operation
 from control.kept import with_kept
 from control.shapes.event import EVENT_EXAMPLE, EventShown
@@ -220,11 +220,10 @@ def shown(one: Judged) -> ListedEventShown:
 
 def _verdict(one: Judged) -> EventVerdictShown:
     listed, new = one.listed, one.listed.verdict is Verdict.NEW
-    position = position_of_first(listed)
     shown: EventVerdictShown = {
         "kind": listed.verdict.value,
         "meters": [meter_verdict_shown(it) for it in one.outcomes] if new else None,
-        "of": None if position is None else _first(one, position),
+        "of": None if one.of is None else _first(one, one.of),
         "reason": listed.reason or None,
         "field": listed.field or None,
     }

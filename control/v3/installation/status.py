@@ -20,7 +20,7 @@ from control.stores import Stores
 from control.v3.installation.backfill import Backfill, backfill_of
 from control.v3.installation.catch_up import CatchUpShown, catch_up_shown
 from meterline.access import Scope
-from meterline.event import Log
+from meterline.event import Layout, Log
 from meterline.http import json_response
 from meterline.http.operation import Answer, Call
 from meterline.http.shapes import InstantShown, NoParameters
@@ -52,6 +52,8 @@ class Findings:
     complete_until_ms: int | None = None
     differing: int | None = None
     account: AccountRow | None = None
+    layout: Layout | None = None
+    uncounted: list[int] | None = None  # partitions that are behind with a growth of the log
     unavailable: list["UnavailablePartShown"] = field(default_factory=list)
     lost: bool = False  # whether a store lacks what was counted: then nothing is caught up
 
@@ -77,12 +79,25 @@ class UnavailablePartShown(TypedDict):
     reason: str
 
 
+class StatusGrowthShown(TypedDict):
+    """A log that is getting more partitions (`meterline migrate --partitions`)."""
+
+    partitions_before: int
+    uncounted: Annotated[
+        list[int],
+        Field(description="Partitions that are not counted up to where the new number begins."),
+    ]
+
+
 class StatusLogShown(TypedDict):
     """The log."""
 
     id: str
     number: int
     partitions: int
+    growth: Annotated[
+        StatusGrowthShown | None, Field(description="Null unless it is getting more partitions.")
+    ]
 
 
 class StatusAccountShown(TypedDict):
@@ -175,7 +190,7 @@ _EXAMPLE: Final = {
     "freshness_ms": 1_250,
     "differing_slices": {"count": 0, "hint": None},
     "catalogue_version": 3,
-    "log": {"id": "8d0f6e7c", "number": 1, "partitions": 1},
+    "log": {"id": "8d0f6e7c", "number": 1, "partitions": 1, "growth": None},
     "account": {"received": 12, "new": 10, "duplicate": 1, "conflict": 1, "invalid": 0},
     "backfill": {"slices_filled": 120, "slices": 300, "events_filled": 48_000, "events": 120_000},
     "partitions": [
@@ -218,9 +233,18 @@ class V3Status(OfStores, tag="Status"):
 async def findings(stores: Stores) -> Findings:
     """Ask every part."""
     found = Findings()
+    await _ask_layout(stores, found)
     await asyncio.gather(_ask_log(stores, found), _ask_usage(stores, found))
     await _ask_control(stores, found)  # after the ends
     return found
+
+
+async def _ask_layout(stores: Stores, found: Findings) -> None:
+    """First: what was accepted before may lie in partitions that the log got a moment ago."""
+    log, progress = stores.log, stores.progress
+    found.layout = await found.part("control", progress.layout(log.number))
+    if found.layout is not None:
+        log.lay_out(found.layout)
 
 
 async def _ask_log(stores: Stores, found: Findings) -> None:
@@ -262,6 +286,9 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
     found.complete_until_ms = await found.part(
         "control", progress.complete_until(log.number, log.partitions, newest)
     )
+    passed = await found.part("control", progress.marks(log.number))
+    if passed is not None and found.layout is not None:
+        found.uncounted = found.layout.uncounted(passed)
     found.catch_ups = await found.part("control", progress.catch_ups(log.number))
     found.differing = await found.part("control", progress.differing_slices())
 
@@ -269,6 +296,7 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
 async def lag_records(stores: Stores) -> int | None:
     """Records of the log that are not counted yet, of all partitions; None: a part is away."""
     found = Findings()
+    await _ask_layout(stores, found)
     await _ask_log(stores, found)
     await _ask_control(stores, found)
     if found.ends is None or found.flushed is None:
@@ -279,7 +307,8 @@ async def lag_records(stores: Stores) -> int | None:
 def _overall(found: Findings, partitions: int, now_ms: int) -> StatusShown:
     lags = [_lag(found, number) for number in range(partitions)]
     until_ms = None if found.lost else found.complete_until_ms
-    known = not found.lost and found.ends is not None and found.flushed is not None
+    asked = found.ends is not None and found.flushed is not None and found.layout is not None
+    known = not found.lost and asked
     counted = known and found.missing is not None
     lag = sum(lag or 0 for lag in lags)
     filled = backfill_of(found.fillings or (), now_ms)
@@ -300,11 +329,22 @@ def _differing(count: int | None) -> DifferingSlicesShown | None:
 
 def _add_installation(shown: StatusShown, found: Findings, log: Log, now_ms: int) -> None:
     shown["catalogue_version"] = found.version
-    shown["log"] = {"id": log.id, "number": log.number, "partitions": log.partitions}
+    shown["log"] = {
+        "id": log.id,
+        "number": log.number,
+        "partitions": log.partitions,
+        "growth": _growth(found),
+    }
     shown["account"] = _account(found.account)
     shown["backfill"] = _backfill(backfill_of(found.fillings or (), 0))
     shown["partitions"] = [_partition(found, number, now_ms) for number in range(log.partitions)]
     shown["unavailable"] = found.unavailable
+
+
+def _growth(found: Findings) -> StatusGrowthShown | None:
+    if found.layout is None or not found.uncounted:
+        return None
+    return {"partitions_before": found.layout.growths[-1].before, "uncounted": found.uncounted}
 
 
 def _lag(found: Findings, number: int) -> int | None:

@@ -106,6 +106,15 @@ WHERE log = {log:UInt16} AND partition = {partition:UInt16}
     AND offset >= {first:UInt64} AND offset < {end:UInt64}
     AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64};
 
+-- name: seen_extent_of_heir
+-- Of the keys that belong to one partition of several: here they are read.
+SELECT count(), min(append_ms), max(append_ms)
+FROM seen
+WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+    AND offset >= {first:UInt64} AND offset < {end:UInt64}
+    AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64}
+    AND reinterpretAsUInt32(reverse(substring(key, 1, 4))) % {partitions:UInt32} = {heir:UInt32};
+
 -- name: seen_keys
 -- Numbers are big-endian, as the seen store keeps them. Copies of a row are the same bytes.
 SELECT key, byteSwap(bitOr(bitShiftLeft(offset, 10), toUInt64(place))), byteSwap(toUInt64(append_ms)), check
@@ -115,6 +124,7 @@ WHERE log = {log:UInt16} AND partition = {partition:UInt16}
     AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64}
     AND reinterpretAsUInt16(reverse(substring(key, 1, 2))) >= {low:UInt32}
     AND reinterpretAsUInt16(reverse(substring(key, 1, 2))) < {high:UInt32}
+    AND reinterpretAsUInt32(reverse(substring(key, 1, 4))) % {partitions:UInt32} = {heir:UInt32}
 ORDER BY key, offset DESC, place DESC
 LIMIT 1 BY key;
 

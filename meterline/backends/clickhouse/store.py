@@ -241,8 +241,9 @@ class ClickHouseUsageStore:
 
     async def seen_extent(self, span: SeenSpan) -> SeenExtent:
         """Rows of a span. What takes long gives way to what is counted."""
+        name = "seen_extent" if span.partitions == 1 else "seen_extent_of_heir"
         server = await self._upkeep.at(span.partition)
-        rows = await server.query(QUERIES["seen_extent"], span._asdict())
+        rows = await server.query(QUERIES[name], span._asdict())
         return SeenExtent._make(rows[0])
 
     async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:

@@ -4,42 +4,46 @@ Appends go through one idempotent producer with acks=all. A producer that missed
 an error that it cannot get out of by itself (aiokafka #1017), is dropped with all that it still
 holds, and a new one is made: what was answered with "not known" must not come much later. Offsets
 of begin and end are asked of the leader each time. A topic that was made anew under its name is
-another log: while one appends, the topic's id is looked at again every second.
+another log, and one that has more partitions takes events in by another number: while one appends,
+the topic is looked at again every second (`looks`).
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from meterline.backends.clock import uptime_s
+from meterline.backends.kafka.asking import STOP_TIMEOUT_S, Asked, fetch
+from meterline.backends.kafka.growth import ask_to_grow, grow_topic
+from meterline.backends.kafka.looks import Looks
 from meterline.backends.kafka.record import headers_of, kafka_record
-from meterline.backends.kafka.topic import ensure_topic, renew_password, started, topic_now
-from meterline.event import Record, RecordKind
+from meterline.backends.kafka.topic import ensure_topic, renew_password, topic_at
+from meterline.event import Layout, Record, RecordKind, routes_known
 from meterline.limits import (
     APPEND_DEADLINE_MS,
     APPEND_QUEUE_BYTES_MAX,
     LOG_TIMEOUT_S,
     PACK_BYTES_MAX,
-    READ_BYTES_MAX,
+    ROUTES_KNOWN_S,
 )
 from meterline.ports import Unavailable, Unsuitable
 
 BATCH_BYTES: Final = PACK_BYTES_MAX + PACK_BYTES_MAX // 9  # of one partition: a pack and its frame
-READ_WAIT_MS: Final = 20
-TOPIC_LOOK_S: Final = 1.0
-STOP_TIMEOUT_S: Final = 5.0
-_T = TypeVar("_T")
+TOPIC_LOOK_S: Final = ROUTES_KNOWN_S
+LOG_APPEND_TIME: Final = 1  # the type of a timestamp that the leader gave a record
 
 
 class KafkaLog:
     """`Log` on one topic, made by `open_kafka_log`; whoever registers it sets `number`, and of a
     log that was restored `firsts`: what the first record of each partition counts as.
 
-    Belongs to the event loop that opened it.
+    Belongs to the event loop that opened it. `now_s` is the clock of this machine.
     """
 
     def __init__(
@@ -51,25 +55,29 @@ class KafkaLog:
         deadline_ms: int,
         security: Mapping[str, Any],
         timeout_s: float = LOG_TIMEOUT_S,
+        now_s: Callable[[], float] = uptime_s,
     ) -> None:
         self.number = 0
         self.firsts: Sequence[int] = ()
         self._bootstrap = bootstrap
         self._topic = topic
         self._id = log_id
-        self._partitions = partitions
+        self._layout = Layout(partitions)
+        self._routes = partitions
         self._deadline_s = deadline_ms / 1000
         self._security = security
+        self._timeout_s = timeout_s
         self._headers = {kind: headers_of(log_id, kind) for kind in RecordKind}
         self._producer: AIOKafkaProducer | None = None
         self._producing = asyncio.Lock()
         self._dropping: set[asyncio.Task[None]] = set()
         self._appending_bytes = 0
-        self._looked_s = float("-inf")  # when the topic was known to be this log
-        self._looking = asyncio.Lock()
+        self._now_s = now_s
+        self._looks = Looks(TOPIC_LOOK_S)
+        self._looking = defaultdict[int, asyncio.Lock](asyncio.Lock)  # by broker
         # Borders have a connection of their own: behind a fetch that waits they would wait too.
         self._reading, self._asking = (
-            _Asked(bootstrap, topic, security, timeout_s) for _ in range(2)
+            Asked(bootstrap, topic, security, timeout_s) for _ in range(2)
         )
         self._closed = False
 
@@ -85,8 +93,37 @@ class KafkaLog:
 
     @property
     def partitions(self) -> int:
-        """As found when the log was opened."""
-        return self._partitions
+        """As found when the log was opened, and as it was laid out since."""
+        return self._layout.partitions
+
+    @property
+    def routes(self) -> int:
+        """As the topic has them, by the last look."""
+        return self._routes
+
+    def lay_out(self, layout: Layout) -> None:
+        """See `Log.lay_out`."""
+        self._layout = layout
+
+    async def look(self) -> None:
+        """Have `routes` as they are now; where the topic cannot be asked, the next append tells."""
+        with contextlib.suppress(KafkaError, OSError, TimeoutError, Unavailable):
+            async with asyncio.timeout(self._deadline_s):
+                await self._look_before(self._producer or await self._new_producer())
+
+    def home(self, partition: int, offset: int) -> int:
+        """See `Log.home`."""
+        return self._layout.home(partition, offset)
+
+    async def ask_to_grow(self, partitions: int) -> int:
+        """See `GrowingLog.ask_to_grow`."""
+        of = self._bootstrap, self._topic, partitions, self._security, self._timeout_s
+        return await ask_to_grow(*of)
+
+    async def grow(self, partitions: int) -> None:
+        """See `GrowingLog.grow`."""
+        await grow_topic(self._bootstrap, self._topic, partitions, self._security, self._timeout_s)
+        self._routes = max(partitions, self._routes)
 
     async def append(
         self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
@@ -109,12 +146,18 @@ class KafkaLog:
                 with contextlib.suppress(
                     KafkaError, OSError
                 ):  # a broker that is away: so is the log
-                    await self._same_topic(producer)
+                    await self._look_before(producer)
+                await self._knows(producer, partition)
+                leaders = self._leaders(producer, partition)
                 acknowledged = await producer.send(
                     self._topic, value, partition=partition, headers=self._headers[kind]
                 )
-                await acknowledged
-                await self._same_topic(producer)  # it may have waited for one that was made anew
+                stored = await acknowledged
+                leaders |= self._leaders(producer, partition)
+                has_time = stored.timestamp_type == LOG_APPEND_TIME
+                await self._look_after(
+                    producer, leaders, partition, stored.timestamp if has_time else None
+                )
         except MessageSizeTooLargeError as error:
             raise ValueError(f"a record of {len(value)} bytes is too large for a log") from error
         except TimeoutError as error:
@@ -130,15 +173,17 @@ class KafkaLog:
         where = TopicPartition(self._topic, partition)
         first = self.first_of(partition)
         place = max(0, offset - first)
-        found = await self._reading.ask(lambda it: _fetch(it, where, place, records_max))
+        found = await self._reading.ask(lambda it: fetch(it, where, place, records_max))
         return [
             kafka_record(partition, first + e.offset, e.timestamp, e.headers, e.value)
             for e in found
         ]
 
     def first_of(self, partition: int) -> int:
-        """The offset that the first record of the topic counts as."""
-        return self.firsts[partition] if self.firsts else 0
+        """The offset that the first record of a partition of the topic counts as."""
+        if partition < len(self.firsts):
+            return self.firsts[partition]
+        return self._layout.first(partition)
 
     async def put_back(self, partition: int, offset: int, records: Sequence[Record]) -> None:
         """Of a log that is being restored: records from `offset` on, each as it was, behind those
@@ -198,8 +243,9 @@ class KafkaLog:
         await self._asking.close()
 
     def _check(self, partition: int) -> None:
-        if not 0 <= partition < self._partitions:
-            raise ValueError(f"partition {partition} of a log with {self._partitions}")
+        there = max(self._layout.partitions, self._routes)
+        if not 0 <= partition < there:
+            raise ValueError(f"partition {partition} of a log with {there}")
 
     async def _new_producer(self) -> AIOKafkaProducer:
         async with self._producing:
@@ -226,26 +272,72 @@ class KafkaLog:
             self._producer = producer
             return producer
 
-    async def _same_topic(self, producer: AIOKafkaProducer) -> None:
-        """Return where the topic was this log's a second ago at most.
+    async def _look_before(self, producer: AIOKafkaProducer) -> None:
+        """Return where the topic was this log's a moment ago, as one of the brokers knows it.
 
         Raises `Unavailable`: what is appended now would lie in another log, under a wrong name.
         """
-        asked_s = _now_s()
-        if asked_s - self._looked_s <= TOPIC_LOOK_S:
+        if not self._looks.is_recent(self._now_s()):
+            await self._look(
+                producer,
+                producer.client.get_random_node(),
+                lambda: self._looks.is_recent(self._now_s()),
+            )
+
+    async def _look_after(
+        self,
+        producer: AIOKafkaProducer,
+        leaders: Collection[int],
+        partition: int,
+        append_ms: int | None,
+    ) -> None:
+        """Return where a record that came to the log is in this one, and `routes` were right when
+        it came. Its append time is None where the topic does not say it. Raises `Unavailable`.
+        """
+        self._looks.appended(partition, append_ms)
+        if not leaders:
+            raise Unavailable(f"Kafka topic {self._topic}: partition {partition} has no leader now")
+        for leader in leaders:
+
+            def is_known(leader: int = leader) -> bool:
+                return self._looks.holds(leader, partition, append_ms, self._now_s())
+
+            if not is_known():
+                await self._look(producer, leader, is_known)
+
+    async def _look(
+        self, producer: AIOKafkaProducer, broker: int, is_known: Callable[[], bool]
+    ) -> None:
+        """Ask a broker for the topic, unless somebody else has done so meanwhile."""
+        async with self._looking[broker]:
+            if is_known():
+                return
+            look = self._looks.begun(self._now_s())
+            renew_password(producer.client, self._security)
+            found = await topic_at(producer.client, broker, self._topic)
+            if found is None or found.id != self._id:
+                there = "is not there" if found is None else f"was made anew ({found.id})"
+                raise Unavailable(
+                    f"Kafka topic {self._topic} {there}, and this log is {self._id}. Nothing is"
+                    " taken in. If the old one is gone for good, start this process again"
+                )
+            self._routes = routes_known(self._routes, found.partitions)
+            self._looks.ended(broker, look)
+
+    def _leaders(self, producer: AIOKafkaProducer, partition: int) -> set[int]:
+        """The broker that takes records of a partition in, as a producer knows it."""
+        where = TopicPartition(self._topic, partition)
+        leader = producer.client.cluster.leader_for_partition(where)
+        return set() if leader is None or leader < 0 else {leader}
+
+    async def _knows(self, producer: AIOKafkaProducer, partition: int) -> None:
+        """Raise `Unavailable` where a producer does not know a partition that the topic has got."""
+        cluster = producer.client.cluster
+        if partition in (cluster.partitions_for_topic(self._topic) or {partition}):
             return
-        async with self._looking:
-            if asked_s - self._looked_s > TOPIC_LOOK_S:
-                at_s = _now_s()
-                renew_password(producer.client, self._security)
-                found = await topic_now(producer.client, self._topic)
-                if found is None or found.id != self._id:
-                    there = "is not there" if found is None else f"was made anew ({found.id})"
-                    raise Unavailable(
-                        f"Kafka topic {self._topic} {there}, and this log is {self._id}. Nothing is"
-                        " taken in. If the old one is gone for good, start this process again"
-                    )
-                self._looked_s = at_s
+        await producer.client.force_metadata_update()
+        if partition not in (cluster.partitions_for_topic(self._topic) or ()):
+            raise Unavailable(f"Kafka topic {self._topic}: partition {partition} is not ready yet")
 
     def _drop(self, producer: AIOKafkaProducer | None) -> None:
         """Let go of a producer with all that it still holds; whoever waits for that is told."""
@@ -257,91 +349,6 @@ class KafkaLog:
         task.add_done_callback(self._dropping.discard)
 
 
-class _Asked:
-    """One consumer for one question at a time: made when first needed, and anew after an error."""
-
-    def __init__(
-        self, bootstrap: str, topic: str, security: Mapping[str, Any], timeout_s: float
-    ) -> None:
-        self._timeout_s = timeout_s
-        self._bootstrap = bootstrap
-        self._topic = topic
-        self._security = security
-        self._consumer: AIOKafkaConsumer | None = None
-        self._turn = asyncio.Lock()
-
-    async def ask(self, question: Callable[[AIOKafkaConsumer], Awaitable[_T]]) -> _T:
-        """What a question brings. Raises `Unavailable`."""
-        async with self._turn:
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    consumer = self._consumer or await self._connected()
-                    renew_password(consumer._client, self._security)  # noqa: SLF001
-                    return await question(consumer)
-            except (KafkaError, OSError, TimeoutError) as error:
-                await self._stop()
-                raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
-
-    async def close(self) -> None:
-        """Let go of the consumer, once it has answered."""
-        async with self._turn:
-            await self._stop()
-
-    async def _connected(self) -> AIOKafkaConsumer:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap,
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            isolation_level="read_uncommitted",
-            max_partition_fetch_bytes=READ_BYTES_MAX // 4,
-            fetch_max_bytes=READ_BYTES_MAX,
-            request_timeout_ms=int(self._timeout_s * 1_000),
-            **self._security,
-        )
-        self._consumer = await started(consumer)
-        return consumer
-
-    async def _stop(self) -> None:
-        """Let go of it, whatever state it is in."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            with contextlib.suppress(KafkaError, OSError, TimeoutError):
-                async with asyncio.timeout(STOP_TIMEOUT_S):
-                    await consumer.stop()
-
-
-async def _fetch(
-    consumer: AIOKafkaConsumer, where: TopicPartition, offset: int, records_max: int
-) -> list[ConsumerRecord[bytes, bytes]]:
-    """Records from `offset`; empty only when the leader says that there are none."""
-    if consumer.assignment() != {where}:
-        consumer.assign([where])
-        consumer.seek(where, offset)
-    elif await consumer.position(where) != offset:
-        consumer.seek(where, offset)
-    while True:
-        try:
-            batches = await consumer.getmany(
-                where, timeout_ms=READ_WAIT_MS, max_records=records_max
-            )
-        except OffsetOutOfRangeError:
-            borders = await consumer.beginning_offsets([where])
-            if offset >= borders[where]:
-                return []  # beyond the end
-            consumer.seek(where, borders[where])
-            continue
-        if batches:
-            found: list[ConsumerRecord[bytes, bytes]] = batches[where]
-            return found
-        ends = await consumer.end_offsets([where])
-        if await consumer.position(where) >= ends[where]:
-            return []
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()
-
-
 async def open_kafka_log(
     bootstrap: str,
     topic: str,
@@ -351,6 +358,7 @@ async def open_kafka_log(
     deadline_ms: int = APPEND_DEADLINE_MS,
     security: Mapping[str, Any] | None = None,
     timeout_s: float = LOG_TIMEOUT_S,
+    now_s: Callable[[], float] = uptime_s,
 ) -> KafkaLog:
     """Open the log on a topic, which is made if it is missing.
 
@@ -359,7 +367,8 @@ async def open_kafka_log(
     """
     security = security or {}
     found = await ensure_topic(bootstrap, topic, partitions, retention_ms, security, timeout_s)
-    return KafkaLog(bootstrap, topic, found.id, found.partitions, deadline_ms, security, timeout_s)
+    of = bootstrap, topic, found.id, found.partitions, deadline_ms, security, timeout_s, now_s
+    return KafkaLog(*of)
 
 
 async def _abort(producer: AIOKafkaProducer) -> None:

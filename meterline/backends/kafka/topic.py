@@ -1,8 +1,7 @@
 """The topic of the log on Kafka: made if it is missing, else its settings are checked.
 
 Kafka gives each topic an id of its own when it is made, which no topic has again: it is the id of
-the log. aiokafka's metadata requests are too old to know it, so the one request that asks for it is
-spelled out here (Kafka protocol, Metadata version 12, KIP-516).
+the log.
 """
 
 import asyncio
@@ -10,7 +9,6 @@ import base64
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +20,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
     KafkaConnectionError,
     KafkaError,
     LeaderNotAvailableError,
@@ -32,123 +31,27 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
     for_code,
 )
-from aiokafka.protocol.abstract import AbstractType
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import (
-    Boolean,
-    CompactArray,
-    CompactString,
-    Int16,
-    Int32,
-    Schema,
-    TaggedFields,
-)
+from aiokafka.protocol.api import Response
 
 from meterline.backends.kafka import topic_settings
+from meterline.backends.kafka.metadata import TopicIdRequest
 from meterline.backends.kafka.topic_settings import Replicas
+from meterline.event import may_be_laid_out
 from meterline.limits import LOG_TIMEOUT_S
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
 
 logger = structlog.get_logger()
-UUID_BYTES: Final = 16
-_RIGHTS: Final = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}  # bits of Kafka's
+# bits of Kafka's
+_RIGHTS: Final = {"READ": 3, "WRITE": 4, "ALTER": 7, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
 _REFUSED: Final = (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
 )
 KNOWN_TRIES_MAX: Final = 50
 KNOWN_WAIT_S: Final = 0.1
-
-
-class _Uuid(AbstractType[bytes]):  # type: ignore[misc]
-    @classmethod
-    def encode(cls, value: bytes) -> bytes:
-        return value
-
-    @classmethod
-    def decode(cls, data: BytesIO) -> bytes:
-        return data.read(UUID_BYTES)
-
-
-class _TopicIdResponse(Response):  # type: ignore[misc]
-    API_KEY = 3
-    API_VERSION = 12
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "brokers",
-            CompactArray(
-                ("node_id", Int32),
-                ("host", CompactString("utf-8")),
-                ("port", Int32),
-                ("rack", CompactString("utf-8")),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("cluster_id", CompactString("utf-8")),
-        ("controller_id", Int32),
-        (
-            "topics",
-            CompactArray(
-                ("error_code", Int16),
-                ("name", CompactString("utf-8")),
-                ("topic_id", _Uuid),
-                ("is_internal", Boolean),
-                (
-                    "partitions",
-                    CompactArray(
-                        ("error_code", Int16),
-                        ("partition", Int32),
-                        ("leader", Int32),
-                        ("leader_epoch", Int32),
-                        ("replicas", CompactArray(Int32)),
-                        ("isr", CompactArray(Int32)),
-                        ("offline_replicas", CompactArray(Int32)),
-                        ("tags", TaggedFields),
-                    ),
-                ),
-                ("authorized_operations", Int32),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("tags", TaggedFields),
-    )
-
-
-class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
-    API_KEY = 3
-    API_VERSION = 12
-    FLEXIBLE_VERSION = True
-    RESPONSE_TYPE = _TopicIdResponse
-    SCHEMA = Schema(
-        (
-            "topics",
-            CompactArray(
-                ("topic_id", _Uuid), ("name", CompactString("utf-8")), ("tags", TaggedFields)
-            ),
-        ),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-        ("tags", TaggedFields),
-    )
-
-
-class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
-    API_KEY = 3
-
-    def __init__(self, topic: str, *, with_rights: bool = False) -> None:
-        self._topic = topic
-        self._with_rights = with_rights
-
-    def build(self, request_struct_class: type[_TopicIdStruct]) -> _TopicIdStruct:
-        return request_struct_class(
-            topics=[(bytes(UUID_BYTES), self._topic, {})],
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=self._with_rights,
-            tags={},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +86,8 @@ async def ensure_topic(
     Raises `Unavailable`, and `Unsuitable` that names the setting where the topic cannot be a log.
     What only costs something is told by the log.
     """
-    async with _asked(bootstrap, name, security, timeout_s) as admin:
-        topic = await _described(admin, name)
+    async with asked(bootstrap, name, security, timeout_s) as admin:
+        topic = await described(admin, name)
         if topic is None:
             await _create(admin, name, partitions, retention_ms)
             topic = await _known(admin, name)
@@ -199,9 +102,9 @@ async def inspect_topic(
     bootstrap: str, name: str, security: Mapping[str, Any], timeout_s: float = LOG_TIMEOUT_S
 ) -> Inspected:
     """What there is, and nothing is made. Raises `Unavailable`."""
-    async with _asked(bootstrap, name, security, timeout_s) as admin:
-        answer = await admin._send_request(_TopicIdRequest(name, with_rights=True))  # noqa: SLF001
-        topic = _topic(answer, name)
+    async with asked(bootstrap, name, security, timeout_s) as admin:
+        answer = await admin._send_request(TopicIdRequest(name, with_rights=True))  # noqa: SLF001
+        topic = found_in(answer, name)
         if topic is None:
             return Inspected(len(answer.to_object()["brokers"]))
         bits = answer.to_object()["topics"][0]["authorized_operations"]
@@ -211,8 +114,8 @@ async def inspect_topic(
 
 async def check_inbox_topic(bootstrap: str, name: str, security: Mapping[str, Any]) -> Topic:
     """An inbox topic, which its owner makes. Raises `Unavailable` and `Unsuitable`."""
-    async with _asked(bootstrap, name, security) as admin:
-        topic = await _described(admin, name)
+    async with asked(bootstrap, name, security) as admin:
+        topic = await described(admin, name)
         if topic is None:
             raise Unsuitable(f"there is no inbox topic {name} at {bootstrap}: make it first")
         settings = await _settings(admin, name)
@@ -225,7 +128,7 @@ async def check_inbox_topic(bootstrap: str, name: str, security: Mapping[str, An
 
 
 @asynccontextmanager
-async def _asked(
+async def asked(
     bootstrap: str, name: str, security: Mapping[str, Any], timeout_s: float = LOG_TIMEOUT_S
 ) -> AsyncIterator[AIOKafkaAdminClient]:
     """A client for questions about a topic. Errors of Kafka and the network as `Unavailable`."""
@@ -267,17 +170,19 @@ def _unavailable(where: str, error: Exception) -> Unavailable:
     return Unavailable(f"{where}: {error}")
 
 
-async def topic_now(client: AIOKafkaClient, name: str) -> Topic | None:
+async def topic_at(client: AIOKafkaClient, broker: int, name: str) -> Topic | None:
+    """The topic as a broker knows it; None where it knows none. Raises `KafkaError`."""
+    return found_in(await client.send(broker, TopicIdRequest(name)), name)
+
+
+async def described(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
     """The topic as one of the brokers knows it; None where it knows none. Raises `KafkaError`."""
-    return _topic(await client.send(client.get_random_node(), _TopicIdRequest(name)), name)
-
-
-async def _described(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
     # The admin client can send any request; it has a method for only some of them.
-    return _topic(await admin._send_request(_TopicIdRequest(name)), name)  # noqa: SLF001
+    return found_in(await admin._send_request(TopicIdRequest(name)), name)  # noqa: SLF001
 
 
-def _topic(answer: Response, name: str) -> Topic | None:
+def found_in(answer: Response, name: str) -> Topic | None:
+    """The topic of an answer to `TopicIdRequest`; None where there is none. Raises `KafkaError`."""
     answered = answer.to_object()
     found = answered["topics"][0]
     error = for_code(found["error_code"])
@@ -294,7 +199,7 @@ def _topic(answer: Response, name: str) -> Topic | None:
 async def _known(admin: AIOKafkaAdminClient, name: str) -> Topic:
     """A topic just made, once its brokers know of it."""
     for _ in range(KNOWN_TRIES_MAX):
-        topic = await _described(admin, name)
+        topic = await described(admin, name)
         if topic is not None:
             return topic
         await asyncio.sleep(KNOWN_WAIT_S)
@@ -323,8 +228,11 @@ async def _settings(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
 
 
 def _check_partitions(topic: Topic, partitions: int) -> None:
-    if topic.partitions != partitions:
+    if not may_be_laid_out(topic.partitions, partitions):
+        hint = ""
+        if may_be_laid_out(partitions, topic.partitions):
+            hint = f". To get {partitions}, run `meterline migrate --partitions {partitions}`"
         raise Unsuitable(
             f"topic {topic.name} has {topic.partitions} partitions, the settings say {partitions}: "
-            f"set them to {topic.partitions}, or name another topic; a log's number never changes"
+            f"set them to {topic.partitions}, or name another topic{hint}"
         )

@@ -16,6 +16,7 @@ import msgspec
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import newest, number_of
+from meterline.backends.control_store.progress import growth
 from meterline.backends.control_store.tables import whole
 from meterline.event import Log
 from meterline.limits import (
@@ -160,7 +161,15 @@ async def _control(archive: NewArchive, log: int, connection: Connection) -> who
     """All rows, and what they say, in one transaction. On SQLite all of it runs in a thread."""
     with _tables(archive) as page:
         await whole.read_all(connection, page)
-    return await whole.moment(connection, log)
+    layout = await growth.layout(connection, log)
+    if layout.uncounted(await growth.marks(connection, log)):
+        raise Unavailable(
+            "the log is getting more partitions: try again when `meterline migrate --partitions`"
+            " has ended"
+        )
+    moment = await whole.moment(connection, log)
+    firsts = {number: layout.first(number) for number in range(layout.partitions)}
+    return moment._replace(sealed=firsts | dict(moment.sealed))
 
 
 @contextmanager

@@ -197,6 +197,7 @@ async def open_all(
     log.number = await progress.register_log(log.id, log.partitions)
     if isinstance(log, KafkaLog):
         log.firsts = await progress.log_firsts(log.number)
+    log.lay_out(await progress.layout(log.number))
     if log.number > 1 and settings.log_accepted != log.id:
         raise Unsuitable(
             f"this control store has counted another log than this one ({log.id}). The log was"
@@ -292,7 +293,7 @@ def publisher(settings: Settings, log: OpenLog, recorder: Recorder = SILENT) -> 
 def admission_rules(settings: Settings, log: OpenLog) -> AdmissionRules:
     """What the gateway lets in."""
     return AdmissionRules(
-        log.partitions,
+        log.routes,
         settings.event_bytes_max,
         settings.batch_events_max,
         settings.event_past_ms_max,

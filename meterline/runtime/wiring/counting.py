@@ -26,6 +26,7 @@ from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
+from meterline.backends.kafka.growth import AGGREGATOR
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.record import kafka_record
 from meterline.backends.kafka.topic import renew_password
@@ -132,6 +133,7 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
     eraser, revisions = _eraser(settings, opened), _dropped_revisions(settings, opened, rows)
 
     async def before() -> None:
+        maker.partitions = opened.log.partitions
         await eraser.turn()
         await revisions.turn()
 
@@ -186,6 +188,7 @@ def _eraser(settings: Settings, opened: Opened) -> Eraser:
         opened.log,
         opened.log.compact,
         settings.log_retention_days * DAY_MS,
+        opened.stores.progress.layout,
     )
     return Eraser(stores, CLOCK, random.Random())  # noqa: S311 - as above
 
@@ -227,6 +230,7 @@ def _driver(
             str(datadir),
             settings.instance_id,
             security,
+            AGGREGATOR,
         ),
         standing,
         partial(renew_password, security=security),

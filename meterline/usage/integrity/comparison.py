@@ -107,8 +107,9 @@ class SealLedger(Protocol):
     """The control store's side of the comparison."""
 
     async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
-        """By partition, the seals behind the slice named there; without any, of all partitions. And
-        the blocks of the log that are read, or were until they were replaced.
+        """By partition, the seals behind the slice named there, and all of greater partitions: the
+        log got them since. Without any, of all partitions. And the blocks of the log that are read,
+        or were until they were replaced.
         """
         ...
 
@@ -328,10 +329,11 @@ class UsageIntegrity:
     async def _seals(self) -> tuple[Sealed, _Known]:
         """What the control store knows now, and all seals as far as they are read."""
         known = self._known
-        after = {number: known.last.get(number, BEFORE) for number in range(self._partitions)}
+        numbers = range(max(self._partitions, max(known.last, default=0) + 1))
+        after = {number: known.last.get(number, BEFORE) for number in numbers}
         sealed = await self._ledger.sealed(self._log, after)
         while sealed.terms != known.terms:
-            known, after = _Known(sealed.terms), dict.fromkeys(range(self._partitions), BEFORE)
+            known, after = _Known(sealed.terms), dict.fromkeys(numbers, BEFORE)
             for older in range(1, self._log):
                 known.require((await self._ledger.sealed(older, {})).rows)
             sealed = await self._ledger.sealed(self._log, after)

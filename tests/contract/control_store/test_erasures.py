@@ -30,6 +30,7 @@ from meterline.backends.control_store.tables.reports import (
     reports,
     run_corrections,
 )
+from meterline.event import Growth, Layout
 from meterline.ports import Unavailable
 from meterline.problem import Problem
 from meterline.usage import (
@@ -247,6 +248,23 @@ async def test_it_waits_for_its_slices(store: SqlErasureStore, control_database:
     assert await store.begin_copying(asked.id, NOW) is None
 
 
+async def test_it_has_borders_in_all_partitions_and_waits_for_none_that_is_empty(
+    store: SqlErasureStore, control_database: Database
+) -> None:
+    progress = SqlProgressStore(control_database)
+    log = await progress.register_log("log", 1)
+    await progress.begin_growth(log, Layout(3, (Growth(1, 3, 100),)), NOW)
+    asked = await store.ask("n", NAME, NOW)
+    with pytest.raises(Unavailable, match="more partitions"):
+        await store.set_borders(asked.id, log, {0: 0}, NOW)
+    await store.set_borders(asked.id, log, {0: 0, 1: 100, 2: 102}, NOW)
+    assert await store.begin_copying(asked.id, NOW), "not all is sealed"
+    await progress.seal(Seal(log, 2, 100, 103, 1, 1, NOW))
+    assert await store.begin_copying(asked.id, NOW) is None
+    (copying,) = await store.unfinished()
+    assert copying.ends == {0: 0, 1: 100, 2: 103}
+
+
 async def _with_meters(database: Database, *revisions: int) -> None:
     """Meters of the namespace, a revision each."""
     for revision in revisions:
@@ -343,7 +361,7 @@ async def test_no_block_becomes_readable_but_with_the_switch(
     asked = await store.ask("n", NAME, NOW)
     await ledger.begin(other)
     assert not await ledger.publish(other, {"hours": 1}, [old.number], NOW)
-    await store.set_borders(asked.id, log, {}, NOW)
+    await store.set_borders(asked.id, log, {0: 0}, NOW)
     await store.begin_copying(asked.id, NOW)
     await ledger.begin(new)
     masks = Masks(store)

@@ -19,6 +19,8 @@ from meterline.backends.control_store.tables.access import changes
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.columns import metadata
 from meterline.backends.control_store.tables.meters import (
+    log_growths,
+    log_marks,
     logs,
     meters,
     seal_sums,
@@ -97,6 +99,8 @@ async def put(database: Database, pages: Pages, migration: int) -> None:
         await migrate_within(connection, migration)
         await whole.clear(connection)
         for table in metadata.sorted_tables:
+            if table.name not in pages:  # an older build has not got it
+                continue
             columns, rows = pages[table.name]
             await whole.put(connection, table.name, columns, rows)
         await migrate_within(connection)
@@ -132,6 +136,8 @@ async def test_rows_of_an_older_build_are_brought_on(pair: tuple[Database, Datab
         [one for at, one in enumerate(columns) if at != old],
         [[it for at, it in enumerate(one) if at != old] for one in rows],
     )
+    for newer in (log_growths, log_marks):
+        del pages[newer.name]
     await put(target, pages, 27)
     assert await number_of(target) == newest()
     found = await read(target)

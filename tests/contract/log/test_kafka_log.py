@@ -6,11 +6,14 @@ import uuid
 from collections.abc import AsyncIterator
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 
+from meterline.backends.kafka.growth import AGGREGATOR, older_members
 from meterline.backends.kafka.log import TOPIC_LOOK_S, KafkaLog, open_kafka_log
-from meterline.event import RecordKind
+from meterline.backends.kafka.topic import Topic, inspect_topic
+from meterline.backends.kafka.topic_settings import Replicas
+from meterline.event import Growth, Layout, RecordKind
 from meterline.ports import Unavailable, Unsuitable
 from tests.services.kafka import local_kafka
 from tests.services.local import LocalService
@@ -132,6 +135,99 @@ async def test_a_topic_that_was_made_anew_takes_nothing_in_under_the_old_id(
     assert await values(other) == []
     await log.close()
     await other.close()
+
+
+async def test_a_topic_gets_more_partitions_while_it_is_used(kafka: str) -> None:
+    topic = fresh_topic()
+    log = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    gateway = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    await gateway.append(1, b"before")
+    layout = Layout(6, (Growth(2, 6, 1_000),))
+    log.lay_out(layout)
+    await log.grow(6)
+    await log.grow(6)  # again, as after a crash
+    await asyncio.sleep(TOPIC_LOOK_S)
+    assert gateway.routes == 2
+    await gateway.append(0, b"between")
+    assert gateway.routes == 6, "whoever appends knows it within a second"
+    await gateway.append(5, b"after")
+    await log.append(5, b"[]", RecordKind.MARK)
+
+    found = await log.read(5, 0, 9)
+    assert [(it.offset, it.value) for it in found] == [(1_000, b"after"), (1_001, b"[]")]
+    assert found[1].kind is RecordKind.MARK
+    assert (await log.begin(5), await log.end(5)) == (1_000, 1_002)
+    assert (await log.begin(4), await log.end(4)) == (1_000, 1_000)
+    assert await log.end(1) == 1
+    assert (log.home(5, 999), log.home(5, 1_000)) == (1, 5)
+    again = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    assert (again.partitions, again.routes) == (6, 6)
+    for one in (log, gateway, again):
+        await one.close()
+
+
+async def test_a_gateway_whose_clock_stood_still_knows_by_append_times(kafka: str) -> None:
+    """Its machine was suspended: since it looked, no time has passed for it."""
+    topic = fresh_topic()
+    log = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    gateway = await open_kafka_log(kafka, topic, 2, RETENTION_MS, now_s=lambda: 7.0)
+    await gateway.append(0, b"before")
+    await log.grow(6)
+    await gateway.append(0, b"soon after")
+    assert gateway.routes == 2
+    await asyncio.sleep(TOPIC_LOOK_S)
+    await gateway.append(0, b"later")
+    assert gateway.routes == 6
+    for one in (log, gateway):
+        await one.close()
+
+
+async def test_a_topic_is_asked_whether_it_may_grow_and_stays_as_it_is(kafka: str) -> None:
+    topic = fresh_topic()
+    log = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    assert [await log.ask_to_grow(number) for number in (6, 2, 1)] == [2, 2, 2]
+    assert (await inspect_topic(kafka, topic, {})).topic == Topic(topic, log.id, 2, Replicas(1, 1))
+    await log.close()
+
+
+async def test_partitions_that_are_no_multiple_take_no_event_in(
+    kafka: str, admin: AIOKafkaAdminClient
+) -> None:
+    topic = fresh_topic()
+    log = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    await log.append(0, b"before")
+    await admin.create_partitions({topic: NewPartitions(3)})
+    await asyncio.sleep(TOPIC_LOOK_S)
+    with pytest.raises(Unavailable, match="another tool gave the topic 3"):
+        await log.append(0, b"between")
+    await log.grow(4)
+    await asyncio.sleep(TOPIC_LOOK_S)
+    await log.append(0, b"after")
+    assert log.routes == 4
+    await log.close()
+
+
+async def test_aggregators_of_releases_that_know_of_no_growth_are_found(kafka: str) -> None:
+    topic, group = fresh_topic(), fresh_topic()
+    await (await open_kafka_log(kafka, topic, 2, RETENTION_MS)).close()
+    members = [
+        AIOKafkaConsumer(topic, bootstrap_servers=kafka, group_id=group, client_id=name)
+        for name in (AGGREGATOR, "faust-0.15.3")
+    ]
+    await asyncio.gather(*(member.start() for member in members))
+    assert await older_members(kafka, group, {}) == ["127.0.0.1"]
+    await members[1].stop()
+    assert await older_members(kafka, group, {}) == []
+    await members[0].stop()
+
+
+async def test_a_log_with_fewer_partitions_than_wanted_is_refused_with_the_way_on(
+    kafka: str,
+) -> None:
+    topic = fresh_topic()
+    await (await open_kafka_log(kafka, topic, 2, RETENTION_MS)).close()
+    with pytest.raises(Unsuitable, match="migrate --partitions 4"):
+        await open_kafka_log(kafka, topic, 4, RETENTION_MS)
 
 
 async def test_nobody_there_is_unavailable() -> None:

@@ -4,8 +4,9 @@ import random
 from collections.abc import Iterator
 from itertools import pairwise
 
+from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event import position
+from meterline.event import partition_of, position
 from meterline.usage import Flush, SeenExtent, SeenRow, SeenSpan
 
 EVER_MS = 2**62
@@ -15,6 +16,11 @@ DAY_MS = 86_400_000
 def packed(row: SeenRow) -> bytes:
     numbers = position(row.offset, row.place), row.append_ms
     return row.key + b"".join(number.to_bytes(8, "big") for number in numbers) + row.check
+
+
+def test_of_a_partition_as_a_whole_no_key_is_read_to_know_how_many_there_are() -> None:
+    assert "key" not in QUERIES["seen_extent"]
+    assert "key" in QUERIES["seen_extent_of_heir"]
 
 
 async def test_keys_of_a_span_come_sorted_and_once_with_their_last_position(
@@ -35,11 +41,15 @@ async def test_keys_of_a_span_come_sorted_and_once_with_their_last_position(
         SeenSpan(log, 3, 7, 31, -5, EVER_MS),
         SeenSpan(log, 3, 0, 1_000, 20 * DAY_MS, 21 * DAY_MS),
         SeenSpan(log, 3, 60, 1_000, 0, EVER_MS),
+        SeenSpan(log, 3, 0, 1_000, 0, EVER_MS, 3, 2),
+        SeenSpan(log, 3, 5, 50, 0, EVER_MS, 12, 7),
     ):
         within = [
             row
             for row in rows
-            if span.first <= row.offset < span.end and span.from_ms <= row.append_ms < span.to_ms
+            if span.first <= row.offset < span.end
+            and span.from_ms <= row.append_ms < span.to_ms
+            and partition_of(row.key, span.partitions) == span.heir
         ]
         extent = await usage_store.seen_extent(span)
         assert extent.rows >= len(within)

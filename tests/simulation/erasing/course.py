@@ -19,6 +19,7 @@ from tests.simulation.log import SimulatedLog
 from tests.simulation.misfortunes import assign, paused
 from tests.simulation.network import Net
 from tests.simulation.parts import Lying, Slot
+from tests.simulation.progress import SimulatedProgress
 from tests.simulation.senders import SUBJECTS
 from tests.simulation.usage import UsageState
 from tests.simulation.world import World
@@ -46,6 +47,7 @@ def eraser_of(world: World, slot: Slot, net: Net) -> Eraser:
         SimulatedLog(world.log, net),
         _nothing,
         world.profile.retention_ms,
+        SimulatedProgress(world.progress, net).layout,
     )
     chance = random.Random(world.rng.getrandbits(32))
     if world.profile.copies_take_s:

@@ -117,6 +117,8 @@ class ErasuresState:
     # --- steps ---
 
     def set_borders(self, name: str, log: int, ends: Mapping[int, int], until_ms: int) -> None:
+        if len(ends) < self._progress.layout(log).partitions:
+            raise Unavailable("an end is not told")
         if self.records[name].log == 0:
             self._put(name, log=log, ends=dict(ends), log_until_ms=until_ms)
 
@@ -136,11 +138,14 @@ class ErasuresState:
 
     def slice_ends(self, erasure: Erasure) -> dict[int, int]:
         """Where the slices end that had the end of the log in them, if they are sealed."""
-        found = {number: 0 for number, end in erasure.ends.items() if not end}
+        found = {}
+        layout = self._progress.layout(erasure.log)
         for number, end in erasure.ends.items():
             seals = self._progress.seals.values()
             behind = [it.end for it in seals if it.partition == number and it.end >= end]
-            if end and behind:
+            if end <= layout.first(number):
+                found[number] = end
+            elif behind:
                 found[number] = min(behind)
         return found
 

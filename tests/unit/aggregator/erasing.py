@@ -164,6 +164,7 @@ class Erasing:
             self.world.log,
             self.world.log.compact,
             RETENTION_MS,
+            self.world.progress.layout,
         )
         return Eraser(stores, self.world.clock, random.Random(self.number))
 

@@ -185,7 +185,11 @@ class Assigned(FaustWorker):
         """What Faust would bring, in its order."""
         ends = [await world.log.end(number) for number in range(PARTITIONS)]
         return [
-            Brought(SimpleNamespace(record=record, value=b"", offset=record.offset))
+            Brought(
+                SimpleNamespace(
+                    record=record, value=b"", partition=record.partition, offset=record.offset
+                )
+            )
             for number, end in enumerate(ends)
             for record in await world.log.read(number, 0, end)
         ]

@@ -93,7 +93,11 @@ class Parts:
     async def brought(self, number: int) -> list[Brought]:
         records = await self.world.log.read(number, 0, await self.world.log.end(number))
         return [
-            Brought(SimpleNamespace(record=record, value=b"", offset=record.offset))
+            Brought(
+                SimpleNamespace(
+                    record=record, value=b"", partition=record.partition, offset=record.offset
+                )
+            )
             for record in records
         ]
 
@@ -143,6 +147,25 @@ async def test_faust_waits_where_a_partition_that_is_not_open_holds_too_much(
         parts.worker.stop()
     await working
     assert stream.taken == len(events)
+    await ended(parts)
+
+
+async def test_others_are_read_past_faust_while_it_is_kept_from_bringing_more(
+    parts: Parts,
+) -> None:
+    """A partition that is not open may wait for just that: a new one for its parent."""
+    stream = Stream(await parts.brought(0))
+    await parts.opened(1)
+    working = asyncio.create_task(parts.worker.work(stream))
+    await until(lambda: stream.taken == 2)
+    await parts.world.send(numbered(120, 200))
+    end = await parts.world.log.end(1)
+    for _ in range(3):
+        await parts.worker.turn()
+    assert parts.aggregator.partitions[1].next_offset == end
+    assert stream.taken == 2
+    parts.worker.stop()
+    await working
     await ended(parts)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.publisher import Publisher
 from meterline.backends.telemetry.prometheus import PrometheusRecorder
-from meterline.event import Record, RecordKind
+from meterline.event import Layout, Record, RecordKind
 from meterline.limits import PACK_EVENTS_MAX
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
@@ -33,6 +33,7 @@ class MemoryLog:
     """A log in memory. `arrive` is awaited before an append is done; it may raise."""
 
     partitions: int = 4
+    routes: int = 4
     id: str = "memory"
     number: int = 1
     arrive: Callable[[int], Awaitable[None]] | None = None
@@ -65,6 +66,12 @@ class MemoryLog:
 
     async def close(self) -> None:
         self.closed = True
+
+    def lay_out(self, layout: Layout) -> None:
+        raise AssertionError(f"nobody lays it out as {layout}")
+
+    def home(self, partition: int, offset: int) -> int:
+        raise AssertionError(f"nobody asks for the home of {partition}/{offset}")
 
 
 def events(partition: int, *names: str) -> list[tuple[int, bytes]]:
@@ -105,6 +112,22 @@ async def test_what_comes_while_a_lane_is_busy_goes_together() -> None:
     gate.set()
     await asyncio.gather(first, *others)
     assert log.packs == [(0, ["a"]), (0, ["b", "c", "d"])]
+
+
+async def test_what_went_by_fewer_partitions_than_there_are_is_not_told_to_be_stored() -> None:
+    async def grow(_: int) -> None:
+        log.routes = 12
+
+    log = MemoryLog(arrive=grow)
+    publisher = Publisher(log, HandClock())
+    with pytest.raises(Problem) as caught:
+        await publisher.publish(events(1, "a"))
+    assert caught.value.type is ProblemType.UNAVAILABLE
+    assert publisher.partitions == 12
+    await publisher.publish(events(11, "a"))
+    with pytest.raises(Problem):  # it was admitted before, and waited
+        await publisher.publish(events(1, "b"), partitions=4)
+    assert publisher.pending_bytes == 0
 
 
 async def test_a_request_is_answered_when_all_its_partitions_are_durable() -> None:

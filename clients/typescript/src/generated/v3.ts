@@ -3776,11 +3776,19 @@ export interface components {
             events_filled: number;
             events: number;
         };
+        /** @description A log that is getting more partitions (`meterline migrate --partitions`). */
+        StatusGrowth: {
+            partitions_before: number;
+            /** @description Partitions that are not counted up to where the new number begins. */
+            uncounted: number[];
+        };
         /** @description The log. */
         StatusLog: {
             id: string;
             number: number;
             partitions: number;
+            /** @description Null unless it is getting more partitions. */
+            growth: components["schemas"]["StatusGrowth"] | null;
         };
         /** @description How far a partition of the log is. */
         StatusPartition: {
@@ -4533,6 +4541,7 @@ export type SigningSecret = components['schemas']['SigningSecret'];
 export type StateCounts = components['schemas']['StateCounts'];
 export type StatusAccount = components['schemas']['StatusAccount'];
 export type StatusBackfill = components['schemas']['StatusBackfill'];
+export type StatusGrowth = components['schemas']['StatusGrowth'];
 export type StatusLog = components['schemas']['StatusLog'];
 export type StatusPartition = components['schemas']['StatusPartition'];
 export type Status = components['schemas']['Status'];
@@ -9312,7 +9321,8 @@ export interface operations {
                      *       "log": {
                      *         "id": "8d0f6e7c",
                      *         "number": 1,
-                     *         "partitions": 1
+                     *         "partitions": 1,
+                     *         "growth": null
                      *       },
                      *       "account": {
                      *         "received": 12,

@@ -91,20 +91,28 @@ class ClickHouseEvidence:
         return found[:limit]
 
     async def repeated(
-        self, log: int, partition: int, span: tuple[int, int], horizon_ms: int, limit: int
+        self,
+        log: int,
+        partition: int,
+        span: tuple[int, int],
+        horizon_ms: int,
+        limit: int,
+        line: Sequence[int] = (),
     ) -> list[Strange]:
         """See the port."""
         bounds = {
             "log": log,
             "partition": partition,
+            "line": list(line or (partition,)),
             "rows": limit,
             "from_ms": max(0, span[0] - horizon_ms),
             "to_ms": span[1],
         }
         rows = await self._asked(EVIDENCE["repeated"], bounds)
         found = []
-        for (key, *_, before_ms), (again, slice_, offset, place, at_ms) in pairwise(rows):
-            if key == again and at_ms - before_ms <= horizon_ms and at_ms >= span[0]:
+        for (key, *_, before_ms), (again, where, slice_, offset, place, at_ms) in pairwise(rows):
+            is_near = at_ms - before_ms <= horizon_ms and at_ms >= span[0]
+            if key == again and where == partition and is_near:
                 texts = ("an identity that is new", "one that was new before, within the horizon")
                 found.append(Strange("seen", slice_, offset, place, *texts))
         return found
@@ -224,10 +232,11 @@ def _of(slice_id: SliceId, revision: int | None) -> str:
     return " AND ".join(parts)
 
 
-def _bounds(chunk: Chunk) -> dict[str, int]:
+def _bounds(chunk: Chunk) -> dict[str, int | list[int]]:
     return {
         "log": chunk.log,
         "partition": chunk.partition,
+        "line": [chunk.partition, *chunk.parents],
         "first": chunk.first,
         "end": chunk.end,
         "upto": chunk.upto,

@@ -124,7 +124,7 @@ SELECT slice, offset, place FROM (
 ) AS copies
 LEFT ANTI JOIN (
     SELECT toInt64(bitOr(bitShiftLeft(offset, 10), place)) AS first, key FROM seen
-    WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset IN (
+    WHERE log = {log:UInt16} AND partition IN {line:Array(UInt16)} AND offset IN (
         SELECT toUInt64(bitShiftRight(first, 10)) FROM rejects
         WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {first:UInt64}
             AND offset < {end:UInt64} AND kind != 'invalid' AND first >= 0)
@@ -133,14 +133,15 @@ ORDER BY offset, place
 LIMIT {rows:UInt64};
 
 -- name: repeated
-SELECT key, slice, offset, place, append_ms FROM seen FINAL
-WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+-- Keys that are new again, in a partition or in those that it goes on from.
+SELECT key, partition, slice, offset, place, append_ms FROM seen FINAL
+WHERE log = {log:UInt16} AND partition IN {line:Array(UInt16)}
     AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64}
     AND key IN (
         SELECT key FROM seen FINAL
-        WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+        WHERE log = {log:UInt16} AND partition IN {line:Array(UInt16)}
             AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64}
-        GROUP BY key HAVING count() > 1)
+        GROUP BY key HAVING count() > 1 AND countIf(partition = {partition:UInt16}) > 0)
 ORDER BY key, append_ms, offset, place
 LIMIT {rows:UInt64};
 

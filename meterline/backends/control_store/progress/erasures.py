@@ -13,7 +13,7 @@ from meterline.access import COMMAND, Action, Change, Kind
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters.rows import folded, take_turn
-from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress import filling, growth
 from meterline.backends.control_store.progress.blocks import publish
 from meterline.backends.control_store.progress.erased import (
     erase_description,
@@ -143,6 +143,8 @@ class SqlErasureStore(SqlStore):
         log_until_ms: int,
     ) -> None:
         """See the port."""
+        if len(ends) < await growth.partitions_of(connection, log):
+            raise Unavailable("the log got more partitions: where they end is to be asked, too")
         await connection.execute(
             update(erasures)
             .where(_rows.id == erasure_id, _rows.log == 0)
@@ -243,9 +245,10 @@ async def begin_again(connection: Connection) -> None:
 
 async def _slice_ends(connection: Connection, erasure: Erasure) -> dict[int, int]:
     """By partition, where the slice ends that had the end of the log in it; without those that are
-    not sealed yet.
+    not sealed yet. A partition without a record has nothing that must be.
     """
-    found = {partition: 0 for partition, end in erasure.ends.items() if not end}
+    layout = await growth.layout(connection, erasure.log)
+    found = {it: end for it, end in erasure.ends.items() if end <= layout.first(it)}
     for partition, end in erasure.ends.items():
         first = select(func.min(seals.c.offset_end)).where(
             seals.c.log == erasure.log,
@@ -253,8 +256,8 @@ async def _slice_ends(connection: Connection, erasure: Erasure) -> dict[int, int
             seals.c.offset_end >= end,
         )
         sealed: int | None = (await connection.execute(first)).scalar_one()
-        if end and sealed is not None:
-            found[partition] = sealed
+        if sealed is not None:
+            found.setdefault(partition, sealed)
     return found
 
 

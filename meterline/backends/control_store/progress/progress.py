@@ -1,7 +1,7 @@
 """ProgressStore over SQL: small rows, merged by the greatest: repetition and order never matter."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import (
@@ -23,7 +23,13 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
-from meterline.backends.control_store.progress import catch_ups, differences, filling, fills
+from meterline.backends.control_store.progress import (
+    catch_ups,
+    differences,
+    filling,
+    fills,
+    growth,
+)
 from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
 from meterline.backends.control_store.progress.erasures import is_erased_from
 from meterline.backends.control_store.progress.seal_sums import summed_end
@@ -45,24 +51,29 @@ from meterline.backends.control_store.tables.meters import (
     meters,
     seals,
 )
+from meterline.ports import Unsuitable
 from meterline.problem import Problem, conflict
 from meterline.usage import ErasureState, Lacking, Seal, SliceId
 
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
 
 
-def _complete_until() -> Select[int, int, int]:
-    """How many partitions have a claim, the least of the claims, and whether one has a slice that
-    is not filled in; of `log`, for `partitions` and a `revision`.
+def _complete_until() -> Select[int, Any, int, Any]:
+    """How many partitions have a claim, the least of the claims, whether one has a slice that is
+    not filled in, and how many partitions there are; of `log`, for so many `partitions` at least,
+    and a `revision`.
     """
     log, partitions, revision = (
         bindparam(name, type_=BigInteger) for name in ("log", "partitions", "revision")
     )
+    # of this moment as well: a log may have grown since the one who asks looked
+    of_log = select(func.max(logs.c.partitions)).where(logs.c.number == log)
+    registered = func.coalesce(of_log.scalar_subquery(), 0)
     claims = (
         select(completeness.c.partition, func.max(completeness.c.until_ms).label("until_ms"))
         .where(
             completeness.c.log == log,
-            completeness.c.partition < partitions,
+            or_(completeness.c.partition < partitions, completeness.c.partition < registered),
             completeness.c.catalogue >= revision,
         )
         .group_by(completeness.c.partition)
@@ -75,6 +86,7 @@ def _complete_until() -> Select[int, int, int]:
         func.count().label("partitions"),
         func.min(claims.c.until_ms).label("until_ms"),
         func.count(first.limit(1).scalar_subquery()).label("filling"),
+        registered.label("registered"),
     ).select_from(claims)
 
 
@@ -110,7 +122,9 @@ class SqlProgressStore(SqlStore):
                 row = (await connection.execute(known)).one_or_none()
             if row is None:  # another log took the number
                 return None
-            if row.partitions != partitions:
+            if row.partitions != partitions and not await _is_growing(
+                connection, row.number, partitions
+            ):
                 raise _other_partitions(log_id, row.partitions, partitions)
             return int(row.number)
 
@@ -119,6 +133,20 @@ class SqlProgressStore(SqlStore):
             if number is not None:
                 return number
         raise AssertionError("every try lost its number to another new log")
+
+    @reads
+    async def log_number(self, connection: Connection, log_id: str) -> int:
+        """The number of a log that is registered. Raises `Unsuitable` with words for another."""
+        question = select(logs.c.number).where(logs.c.id == log_id)
+        number = (await connection.execute(question)).scalar_one_or_none()
+        if number is None:
+            raise Unsuitable(f"log {log_id} was never counted here: run `meterline migrate` first")
+        return int(number)
+
+    layout = read_by(growth.layout)
+    begin_growth = written_by(growth.begin)
+    pass_mark = written_by(growth.pass_mark)
+    marks = read_by(growth.marks)
 
     @reads
     async def log_firsts(self, connection: Connection, number: int) -> tuple[int, ...]:
@@ -248,7 +276,7 @@ class SqlProgressStore(SqlStore):
         """See the port."""
         asked = {"log": log, "partitions": partitions, "revision": revision}
         row = (await connection.execute(_COMPLETE_UNTIL, asked)).one()
-        if row.filling or row.partitions < partitions:
+        if row.filling or row.partitions < max(partitions, row.registered):
             return None
         return int(row.until_ms)
 
@@ -315,9 +343,16 @@ def _is_being_erased(revision: int) -> ColumnElement[bool]:
     )
 
 
+async def _is_growing(connection: Connection, number: int, partitions: int) -> bool:
+    """Whether a log has yet to get the partitions that it is about to have."""
+    found = await growth.layout(connection, number)
+    return bool(found.growths) and found.growths[-1].before == partitions
+
+
 def _other_partitions(log_id: str, registered: int, now: int) -> Problem:
+    hint = f" To let it have {now}, run `meterline migrate --partitions {now}`."
     return conflict(
         f"Log {log_id!r} was registered with {registered} partitions and has {now} now. The number "
-        "is fixed when a log is made, for it decides where an event counts: give the log its "
-        f"{registered} partitions back, or make a new log."
+        "decides where an event counts, so it changes only as a whole: give the log its "
+        f"{registered} partitions back, or make a new log.{hint if now > registered else ''}"
     )

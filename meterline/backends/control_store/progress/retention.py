@@ -11,6 +11,7 @@ from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.meters.rows import folded, take_turn
 from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.blocks import blocks_of
+from meterline.backends.control_store.progress.growth import partitions_of
 from meterline.backends.control_store.progress.seal_sums import first_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, read_by, reads, writes
 from meterline.backends.control_store.tables.meters import (
@@ -52,7 +53,7 @@ class SqlRetention(SqlStore):
     async def sealed_ends(self, connection: Connection, log: int) -> dict[int, SealedEnd]:
         """See the port."""
         found = {}
-        for partition in range(await _partitions(connection, log)):
+        for partition in range(await partitions_of(connection, log)):
             last = (
                 select(seals.c.offset_end, seals.c.append_ms)
                 .where(seals.c.log == log, seals.c.partition == partition)
@@ -107,7 +108,7 @@ class SqlRetention(SqlStore):
     async def sum_seals(self, log: int, before_ms: int, limit: int) -> int:
         """See the port."""
         made = count = 0
-        partitions = await self.database.read(partial(_partitions, log=log))
+        partitions = await self.database.read(partial(partitions_of, log=log))
         for partition in range(partitions):
             while made < limit:
                 added = await self.database.write(
@@ -126,7 +127,7 @@ async def _needed(
     if period.table != EVENTS:
         return None
     live = folded.subquery("live")
-    for partition in range(await _partitions(connection, log)):
+    for partition in range(await partitions_of(connection, log)):
         lacking = filling.unfilled(log, partition, live.c.revision).with_only_columns(seals.c.slice)
         question = select(live.c.key).where(
             lacking.where(seals.c.append_ms < period.to_ms).exists()
@@ -174,12 +175,6 @@ async def _looked(connection: Connection, log: int) -> dict[int, int] | None:
         return None
     ends = select(late_looks.c.partition, late_looks.c.looked_end).where(late_looks.c.log == log)
     return {row.partition: row.looked_end for row in await connection.execute(ends)}
-
-
-async def _partitions(connection: Connection, log: int) -> int:
-    """How many partitions a log has; 0 where it is not known."""
-    question = select(func.coalesce(func.max(logs.c.partitions), 0)).where(logs.c.number == log)
-    return await fetch_int(connection, question)
 
 
 async def _sum_next(connection: Connection, log: int, partition: int, before_ms: int) -> int:

@@ -133,7 +133,7 @@ class SqlSealLedger(SqlStore):
 
 
 def _behind(rows: Select[Any], log: int, after: Mapping[int, int]) -> Select[Any]:
-    """Those of a log, behind the slices named."""
+    """Those of a log, behind the slices named, and of partitions that it got since."""
     those = rows.selected_columns
     if not after:
         return rows.where(those.log == log)
@@ -142,7 +142,8 @@ def _behind(rows: Select[Any], log: int, after: Mapping[int, int]) -> Select[Any
         and_(those.log == log, those.partition == partition, those.slice > slice_)
         for partition, slice_ in sorted(after.items())
     ]
-    return rows.where(or_(*parts))
+    newer = and_(those.log == log, those.partition > max(after))
+    return rows.where(or_(*parts, newer))
 
 
 def _of_kept(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from sqlalchemy import and_, or_, select, tuple_, update
+from sqlalchemy import and_, func, or_, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
@@ -11,7 +11,14 @@ from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.definitions import locked, report_of
 from meterline.backends.control_store.reports.requests import revise
 from meterline.backends.control_store.reports.run_rows import counted_of, same_window
-from meterline.backends.control_store.store import SqlStore, read_by, reads, value_of, writes
+from meterline.backends.control_store.store import (
+    SqlStore,
+    fetch_int,
+    read_by,
+    reads,
+    value_of,
+    writes,
+)
 from meterline.backends.control_store.tables.meters import logs, seals
 from meterline.backends.control_store.tables.reports import (
     late_looks,
@@ -47,8 +54,12 @@ class SqlLateStore(SqlStore):
     ) -> list[Stretch]:
         """See the port."""
         looked = await _looked(connection, log)
+        registered = select(func.coalesce(func.max(logs.c.partitions), 0)).where(
+            logs.c.number == log
+        )
+        there = max(partitions, await fetch_int(connection, registered))
         found = []
-        for partition in range(partitions):
+        for partition in range(there):
             first = looked.get(partition, 0)
             end = await _sealed_end(connection, (log, partition), first, events_max)
             if end is not None:

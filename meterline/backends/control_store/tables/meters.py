@@ -85,11 +85,30 @@ logs: Final = table(
     "logs",
     key("number", Integer, "Short name of the log in other tables, from 1."),
     required("id", Text, "Identity of the log; another topic has another one."),
-    required("partitions", Integer, "Number of partitions; it never changes."),
+    required("partitions", Integer, "Number of partitions; it only grows."),
     optional(
         "firsts", Text, "JSON array: by partition, what the first record of the topic counts as."
     ),
     UniqueConstraint("id"),
+)
+
+# Logs that got more partitions: a row for each time.
+log_growths: Final = table(
+    "log_growths",
+    key("log", Integer, "Number of the log."),
+    key("partitions", Integer, "Number of partitions since then."),
+    required("partitions_before", Integer, "Number of partitions until then."),
+    required("first_offset", BigInteger, "What the first record of each new partition counts as."),
+    required("begun_ms", BigInteger, "When it began."),
+)
+
+# Partitions that are counted up to the mark of a growth: behind it, events belong by its number.
+log_marks: Final = table(
+    "log_marks",
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    key("partitions", Integer, "Number of partitions since that growth."),
+    required("record_offset", BigInteger, "Offset of the mark; all below it is sealed."),
 )
 
 # Sealed slices of the log: all their events are counted in the usage store.

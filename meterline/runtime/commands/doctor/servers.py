@@ -14,6 +14,7 @@ from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import check_migrated
 from meterline.backends.kafka import topic_settings
 from meterline.backends.kafka.topic import inspect_topic
+from meterline.event import may_be_laid_out
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
 from meterline.runtime.commands.doctor.finding import (
     Finding,
@@ -54,7 +55,7 @@ async def look_at_kafka(settings: Settings) -> AsyncIterator[Finding]:
     if found.topic is None:
         yield _no_topic(name)
         return
-    if found.topic.partitions != settings.partitions:
+    if not may_be_laid_out(found.topic.partitions, settings.partitions):
         number = found.topic.partitions
         message = f"topic {name} has {number} partitions, the settings say {settings.partitions}"
         yield Finding(KAFKA, Level.FAULT, f"{message}: set partitions to {number}")
@@ -70,6 +71,9 @@ async def look_at_kafka(settings: Settings) -> AsyncIterator[Finding]:
     missing = {"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"} - found.rights
     grant = "add them with kafka-acls.sh"
     yield of_rights(KAFKA, missing, f"topic {name}", grant)
+    if "ALTER" not in found.rights:
+        message = f"the user may not ALTER topic {name}: only `migrate --partitions` needs it"
+        yield Finding(KAFKA, Level.OK, message)
 
 
 def _no_topic(name: str) -> Finding:

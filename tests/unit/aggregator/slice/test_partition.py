@@ -8,11 +8,13 @@ import pytest
 
 from aggregator.slice.partition import Partition
 from meterline.backends.rocksdb import RocksSeenStore
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.event import Event, Record, RecordKind, decode_event
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Catalogue, measures_of
 from meterline.ports import SeenDamaged
 from meterline.usage import EventRow
+from tests.unit.backends.telemetry.test_prometheus import values
 
 BEGIN_MS = SLICE_SPAN_MS * 5_000_000
 TEXT = (
@@ -51,6 +53,21 @@ def test_a_record_without_events_that_expired_moves_nothing(tmp_path: Path) -> N
     late = _rows(tmp_path / "late", [first, last])
     assert [row.append_ms for row in early] == [BEGIN_MS] * 2 + [BEGIN_MS + 20] * 2
     assert [row._replace(slice=0) for row in early] == [row._replace(slice=0) for row in late]
+
+
+def test_events_that_belong_elsewhere_are_told(tmp_path: Path) -> None:
+    seen, recorder = RocksSeenStore(tmp_path, SLICE_SPAN_MS), PrometheusRecorder()
+    partition = Partition(1, 0, 0, seen)
+    value = b"[" + b",".join(TEXT % number for number in range(8)) + b"]"
+    record = Record(0, 5, BEGIN_MS, RecordKind.PACK, value, "log")
+    assert all(isinstance(item, Event) for item in partition.items_of(record))
+    partition.routes = 4
+    strays = sum(not isinstance(item, Event) for item in partition.items_of(record))
+    partition.tell_counts(recorder)
+    partition.tell_counts(recorder)
+    seen.close()
+    assert 0 < strays < 8
+    assert values(recorder, "meterline_stray_events_total") == {(): strays}
 
 
 def test_a_clock_that_steps_back_moves_no_event_back(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class OnePartition:
     id: str = "log"
     number: int = 1
     partitions: int = 1
+    routes: int = 1
 
     async def append(self, *_: object, **__: object) -> None:
         raise AssertionError("a backup appends nothing")
@@ -47,6 +48,12 @@ class OnePartition:
 
     async def close(self) -> None:
         raise AssertionError("a backup closes nothing")
+
+    def lay_out(self, *_: object) -> None:
+        raise AssertionError("a backup lays nothing out")
+
+    def home(self, *_: object) -> int:
+        raise AssertionError("a backup asks for no home")
 
 
 async def empty(*_: int) -> None:

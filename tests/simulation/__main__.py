@@ -17,7 +17,7 @@ from typing import Any, Final
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import Outcome, lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST, MINUTES
+from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST, MINUTES, NARROW
 
 TOLD_EVERY_S: Final = 2.0  # on a terminal
 LOGGED_EVERY_S: Final = 30.0
@@ -30,6 +30,7 @@ KINDS: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     "decaying": (DECAYING, "sealed slices lose rows in it"),
     "dropping": (DROPS, "rows of revisions that ended are dropped in it"),
     "minutes": (MINUTES, "usage by minute is dropped in it"),
+    "narrow": (NARROW, "open slices have little memory in it"),
 }
 """What no seed draws, and what it is."""
 PLACES: Final[Mapping[str, Collection[tuple[int, int]]]] = {
@@ -38,6 +39,7 @@ PLACES: Final[Mapping[str, Collection[tuple[int, int]]]] = {
     "decaying": [(15, 3)],
     "dropping": [(15, 6), (15, 12)],
     "minutes": [(15, 9), (15, 12)],
+    "narrow": [(15, 10)],
 }
 """Of so many worlds, which one is of a kind. It is of two kinds only where both go together."""
 

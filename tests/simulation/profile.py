@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from meterline.limits import OPEN_SLICES_BYTES_MIN
 from tests.simulation.fates import Rates
 
 MINUTE_MS: Final = 60_000
@@ -95,6 +96,11 @@ MINUTES: Final[dict[str, Any]] = {
 }
 
 
+# Open slices of a few events have all the memory that they may: partitions take turns. Drawn for no
+# other world either.
+NARROW: Final[dict[str, Any]] = {"open_bytes": 3_000}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Who lives in a world and how rough it is."""
@@ -132,6 +138,7 @@ class Profile:
     erases_s: float = 0.0  # how often, about, a subject is to be erased; 0: never; see ERASING
     decays: bool = False  # the store loses rows of sealed slices; never drawn: see DECAYING
     copies_take_s: float = 0.0  # how long, before rows of a subject are copied; never drawn
+    open_bytes: int = OPEN_SLICES_BYTES_MIN  # of memory; never drawn: see NARROW
 
 
 def drawn(rng: random.Random) -> Profile:

@@ -113,7 +113,8 @@ class World:
         self.gateways: list[Gateway] = []
         self.groups: dict[str, Group] = {}
         self.over = False
-        self.differed = 0  # count-backs that found a difference
+        # count-backs that found a difference, and times that partitions began to wait for memory
+        self.differed = self.turns = 0
         self.asked: CheckedUsageStore | None = None  # by whoever asks for usage
         self._trace = trace
         self.senders = Senders(
@@ -150,6 +151,7 @@ class World:
     def hear(self, line: str) -> None:
         """What the product logs."""
         self.differed += "count_back_differs" in line
+        self.turns += "open_slices_take_turns" in line
         self.say(line)
 
     def fail(self, what: str) -> None:
@@ -351,7 +353,7 @@ class World:
         profile = self.profile
         return Terms(
             profile.horizon_ms, profile.retention_ms, profile.flush_events,
-            profile.flush_interval_ms,
+            profile.flush_interval_ms, profile.open_bytes,
             self.substitutes.aggregator, self.substitutes.completeness,
         )  # fmt: skip
 

@@ -3,7 +3,8 @@ handles and lag stay as they are, and nothing is lost.
 
 On both set-ups: one `meterline up`, and the roles as processes on servers of their own. Events come
 with copies and late ones, meters come and go, a report is delivered every minute. Samples, a
-picture and a table are left in a folder. Exits with 1 where anything does not hold.
+picture and what was printed are left in a folder. Exits with 1 where anything does not hold, or
+the run broke off. It takes twenty minutes at least to tell whether memory is flat.
 """
 
 import argparse
@@ -17,7 +18,6 @@ from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from tests.faults.day_delivery import Delivery
 from tests.faults.day_events import Day
@@ -25,16 +25,18 @@ from tests.faults.day_totals import audited, compared
 from tests.faults.own_servers import own_servers
 from tests.journey.receiver import Mailbox, receiving
 from tests.journey.setups import LOOPBACK, Servers, SetUp, distributed, embedded, started, telling
-from tests.soak import judging
+from tests.services.local import spawned
+from tests.services.service import ServiceError
+from tests.soak import judging, report
 from tests.soak.judging import MEGABYTE, Judged, warm_s
 from tests.soak.load import Changes, follow, make_meters, make_report, top_rate
-from tests.soak.plot import Chart, svg
+from tests.soak.plot import svg
 from tests.soak.sampling import (
     COUNTED,
     FRESHNESS,
-    LAG,
+    HANDLES,
     LAG_S,
-    OF_PROCESSES,
+    RESIDENT,
     SENT,
     WHOLE,
     Sampler,
@@ -43,7 +45,6 @@ from tests.soak.sampling import (
 )
 from tests.traced.collector import Collector, collecting
 
-RESIDENT, HANDLES, THREADS, CPU_S, DISK = OF_PROCESSES
 SHARE: Final = 0.5  # of the top rate
 BATCH: Final = 200  # events of a request
 SETUPS: Final = ("embedded", "servers")
@@ -79,10 +80,21 @@ class Lived:
 def main() -> None:
     """See the module."""
     plan, setups = _asked()
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=None if sys.stdout.isatty() else 120, record=True)
     plan.out.mkdir(parents=True, exist_ok=True)
-    failed = 0
-    for name in setups:
+    verdicts = [_soaked_apart(name, plan, console) for name in setups]
+    for verdict in verdicts:
+        console.print(verdict.words, markup=False, highlight=False)
+    (plan.out / "report.txt").write_text(console.export_text(), encoding="utf-8")
+    if not all(verdict.holds for verdict in verdicts):
+        sys.exit(1)
+
+
+def _soaked_apart(name: str, plan: Plan, console: Console) -> report.Verdict:
+    """One set-up, on servers and in a folder of its own. A run that breaks off has a verdict too,
+    and the other set-up is still loaded.
+    """
+    try:
         with ExitStack() as stack:
             made = tempfile.TemporaryDirectory(prefix="meterline-soak-")
             folder, servers = Path(stack.enter_context(made)), None
@@ -90,9 +102,10 @@ def main() -> None:
                 own = stack.enter_context(own_servers())
                 servers = Servers(own.kafka.url, own.clickhouse.url, own.postgres.url)
             collector = stack.enter_context(collecting())
-            failed += _soaked(name, plan, _Maker(folder, servers, plan, collector), console)
-    if failed:
-        sys.exit(f"{failed} claims do not hold")
+            return _soaked(name, plan, _Maker(folder, servers, plan, collector), console)
+    except (AssertionError, OSError, ServiceError) as error:
+        words = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        return report.broke_off(name, words)
 
 
 def _asked() -> tuple[Plan, list[str]]:
@@ -125,16 +138,18 @@ class _Maker:
         folder.mkdir()
         more = {"METERLINE_TRACES_URL": self.collector.url}
         if self.servers is None:
-            return embedded(folder, {**more, "METERLINE_WEBHOOK_NETWORKS_ALLOWED": LOOPBACK})
+            more["METERLINE_WEBHOOK_NETWORKS_ALLOWED"] = LOOPBACK
+            return embedded(folder, more, begin=spawned)
         more["METERLINE_PARTITIONS"] = str(self.plan.partitions)
-        setup = distributed(folder, self.servers, more)
+        # A process that is forked holds what its parent has imported, for all roles.
+        setup = distributed(folder, self.servers, more, begin=spawned)
         left_out = {f"aggregate-{n}" for n in (1, 2) if n > self.plan.aggregators}
         kept = {name: it for name, it in setup.processes.items() if name not in left_out}
         return replace(setup, processes=kept)
 
 
-def _soaked(name: str, plan: Plan, maker: _Maker, console: Console) -> int:
-    """One set-up, from its top rate to the table; how many claims do not hold."""
+def _soaked(name: str, plan: Plan, maker: _Maker, console: Console) -> report.Verdict:
+    """One set-up, from its top rate to the tables and the verdict."""
     rate = plan.rate
     if rate is None:
         top = top_rate(maker.made("top"), plan.seed, plan.batch)
@@ -149,11 +164,14 @@ def _soaked(name: str, plan: Plan, maker: _Maker, console: Console) -> int:
             lived = _lived(setup, plan, rate, series, console)
     finally:  # also of a run that was broken off
         series.write(plan.out / f"{name}.csv")
-        picture = svg(_charts(series), words, from_s)
+        picture = svg(report.charts(series), words, from_s)
         (plan.out / f"{name}.svg").write_text(picture, encoding="utf-8")
+        console.print(report.minutes_table(name, series))
+        console.print(report.processes_table(name, series, from_s))
     found = judged(lived, plan.minutes * 60, on_servers=maker.servers is not None)
-    _show(console, name, series, found, from_s)
-    return sum(not it.holds for it in found)
+    for line in report.claims(found):
+        console.print(line, markup=False, highlight=False)
+    return report.verdict(name, found, plan.minutes)
 
 
 def _lived(setup: SetUp, plan: Plan, rate: float, series: Series, console: Console) -> Lived:
@@ -226,48 +244,6 @@ def judged(lived: Lived, run_s: float, *, on_servers: bool) -> list[Judged]:
     figures = f"{delivered:,} deliveries, {refused:,} refused; {lived.changes.made} meters made"
     found.append(Judged("reports arrive", delivered > 0 and not refused, figures))
     return [*found, judging.nothing_is_lost(lived.differences)]
-
-
-def _charts(series: Series) -> list[Chart]:
-    lag = {what: series.of.get((what, WHOLE), []) for what in (LAG_S, FRESHNESS)}
-    return [
-        Chart("resident memory, MB", series.all(RESIDENT), MEGABYTE),
-        Chart("file handles", series.all(HANDLES)),
-        Chart("threads", series.all(THREADS)),
-        Chart("lag and freshness, seconds", lag),
-        Chart("records of the log that are not counted", series.all(LAG)),
-        Chart("disk of a process, MB", series.all(DISK), MEGABYTE),
-        Chart("events, millions", {what: series.of[what, WHOLE] for what in (SENT, COUNTED)}, 1e6),
-    ]
-
-
-def _show(console: Console, name: str, series: Series, found: list[Judged], from_s: float) -> None:
-    table = Table(title=f"{name}: every process, from {from_s / 60:g} minutes on")
-    table.add_column("process")
-    for head in ("MB", "then", "MB a million events", "handles", "then", "CPU", "disk MB"):
-        table.add_column(head, justify="right")
-    slopes = judging.slopes(series.all(RESIDENT), series.of[COUNTED, WHOLE], from_s)
-    for process, points in series.all(RESIDENT).items():
-        memory, handles = (
-            judging.grown(of, from_s) for of in (points, series.of[HANDLES, process])
-        )
-        if memory is None or handles is None:
-            continue
-        share = series.last(CPU_S, process) / points[-1][0]
-        table.add_row(
-            process,
-            f"{memory.before / MEGABYTE:,.0f}",
-            f"{memory.after / MEGABYTE:,.0f}",
-            f"{slopes.get(process, 0.0) / MEGABYTE:+.2f}",
-            f"{handles.before:,.0f}",
-            f"{handles.after:,.0f}",
-            f"{share:.2f}",
-            f"{series.last(DISK, process) / MEGABYTE:,.0f}",
-        )
-    console.print(table)
-    for it in found:
-        mark = "holds" if it.holds else "DOES NOT HOLD"
-        console.print(f"{mark}: {it.claim}: {it.figures}", markup=False, highlight=False)
 
 
 def _bar(console: Console) -> Progress:

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from meterline.limits import SLICE_SPAN_MS
+
 WARM_S: Final = 600.0  # caches fill, slices of all partitions were open once
-WARM_SHARE: Final = 1 / 3  # of a short run: at most so much of it
+WARM_SHARE: Final = 1 / 2  # of a short run: at most so much of it
 WINDOWS: Final = 12
-WINDOWS_MIN: Final = 8  # with a sample in them
+WINDOW_S: Final = SLICE_SPAN_MS / 1_000  # what open slices hold saws with it
+WINDOWS_SHARE_MIN: Final = 2 / 3  # with a sample in them
+ENOUGH_S: Final = WARM_S + 2 * WINDOW_S  # of a run: one window is compared with another
 GROWTH_MAX: Final = 0.05
 HANDLES_MORE_MAX: Final = 16  # whatever the share: files of a store are merged in steps
 LAG_MAX_S: Final = 60.0  # the alert of freshness fires later
@@ -36,6 +40,14 @@ def warm_s(run_s: float) -> float:
     return min(WARM_S, run_s * WARM_SHARE)
 
 
+def windows_of(late_s: float) -> int:
+    """How many windows there are in so much time. None is shorter than a slice may be, unless the
+    run is too short to tell anyway.
+    """
+    whole = round(late_s / WINDOW_S)
+    return min(whole, WINDOWS) if whole > 1 else WINDOWS
+
+
 def tops(points: Points, from_s: float) -> list[float]:
     """The greatest value of each window of the time from then on; windows without one are left
     out.
@@ -44,10 +56,11 @@ def tops(points: Points, from_s: float) -> list[float]:
     if not late:
         return []
     first_s, last_s = late[0][0], late[-1][0]
-    width_s = (last_s - first_s) / WINDOWS or 1.0
+    windows = windows_of(last_s - first_s)
+    width_s = (last_s - first_s) / windows or 1.0
     found: dict[int, float] = {}
     for at_s, value in late:
-        window = min(int((at_s - first_s) / width_s), WINDOWS - 1)
+        window = min(int((at_s - first_s) / width_s), windows - 1)
         found[window] = max(value, found.get(window, value))
     return [found[window] for window in sorted(found)]
 
@@ -73,9 +86,10 @@ def grown(points: Points, from_s: float) -> Grown | None:
     to tell.
     """
     found = tops(points, from_s)
-    if len(found) < WINDOWS_MIN:
+    windows = windows_of(points[-1][0] - from_s) if points else WINDOWS
+    if len(found) < windows * WINDOWS_SHARE_MIN:
         return None
-    quarter = len(found) // 4
+    quarter = max(1, len(found) // 4)
     before, after = median(found[:quarter]), median(found[-quarter:])
     whole = len(found) / (len(found) - quarter)
     return Grown(before, after, (after - before) * whole)
@@ -130,3 +144,11 @@ def slopes(points: Mapping[str, Points], events: Points, from_s: float) -> dict[
         return {}
     found = {name: grown(of, from_s) for name, of in points.items()}
     return {name: it.more / millions for name, it in found.items() if it is not None}
+
+
+def by_minute(points: Points) -> list[float]:
+    """The median of each minute; 0 for one without a sample."""
+    found: dict[int, list[float]] = {}
+    for at_s, value in points:
+        found.setdefault(int(at_s // 60), []).append(value)
+    return [median(found.get(minute, [0.0])) for minute in range(max(found, default=-1) + 1)]

@@ -24,6 +24,7 @@ EVERY_S: Final = 5.0
 SCRAPED_WITHIN_S: Final = 4.0
 DISK_EVERY_S: Final = 60.0  # a walk over many files
 OF_PROCESSES: Final = ("resident bytes", "handles", "threads", "cpu seconds", "disk bytes")
+RESIDENT, HANDLES, THREADS, CPU_S, DISK = OF_PROCESSES
 LAG, LAG_S, FRESHNESS = "lag records", "lag seconds", "freshness seconds"
 SENT, COUNTED = "sent", "counted"
 WHOLE: Final = "all"
@@ -111,7 +112,7 @@ class Sampler:
         if walks:
             alone = len(self.setup.processes) == 1  # its data is beside its folder
             folder = self.setup.folder if alone else process.folder
-            self.series.add(OF_PROCESSES[-1], name, at_s, bytes_of(folder))
+            self.series.add(DISK, name, at_s, bytes_of(folder))
         exported = _scraped(process.url)  # of every process, as Prometheus does
         if name in _TELLS:
             for what, value in exported.items():

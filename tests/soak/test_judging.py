@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.soak.judging import (
+    ENOUGH_S,
     GROWTH_MAX,
+    WINDOW_S,
     Points,
+    by_minute,
     grown,
     handles_are_flat,
     memory_is_flat,
@@ -17,6 +20,7 @@ from tests.soak.judging import (
     stays_below,
     tops,
     warm_s,
+    windows_of,
 )
 
 RUN_S, EVERY_S = 3_600, 5
@@ -40,8 +44,26 @@ def stepping(share: float, at_s: float) -> Points:
     return [(at, LEVEL * (1 + share * (at >= at_s))) for at in TIMES]
 
 
-def test_a_run_is_warm_after_ten_minutes_or_a_third() -> None:
-    assert (warm_s(3_600), warm_s(600)) == (600, 200)
+def test_a_run_is_warm_after_ten_minutes_or_its_half() -> None:
+    assert (warm_s(3_600), warm_s(ENOUGH_S), warm_s(600)) == (600, 600, 300)
+
+
+def test_no_window_is_shorter_than_a_slice_where_there_is_time() -> None:
+    assert [windows_of(late_s) for late_s in (100, 595, 3_000, 36_000)] == [12, 2, 10, 12]
+
+
+@pytest.mark.parametrize("phase_s", range(0, int(WINDOW_S), 60))
+@pytest.mark.parametrize(("share", "flat"), [(0.0, True), (0.02, True), (0.2, False)])
+def test_the_shortest_run_tells_growth_from_slices_that_fill(
+    phase_s: int, share: float, flat: bool
+) -> None:
+    times = range(0, int(ENOUGH_S), EVERY_S)
+    points = [
+        (at, LEVEL * (0.7 + 0.3 * ((at + phase_s) % WINDOW_S) / WINDOW_S) * (1 + share * at / 600))
+        for at in times
+    ]
+    judged = memory_is_flat("it", points, warm_s(ENOUGH_S))
+    assert judged.holds is flat, judged.figures
 
 
 @pytest.mark.parametrize(
@@ -113,3 +135,8 @@ def test_a_slope_is_by_the_million_of_events() -> None:
     found = slopes({"grows": growing(0.3), "flat": growing(0.0), "short": []}, events, WARM)
     assert found == pytest.approx({"grows": LEVEL * 0.1, "flat": 0.0}, rel=0.05)
     assert slopes({"grows": growing(0.3)}, [], WARM) == {}
+
+
+def test_each_minute_has_its_median() -> None:
+    assert by_minute([(0, 1.0), (30, 5.0), (59, 2.0), (130, 7.0)]) == [2.0, 0.0, 7.0]
+    assert by_minute([]) == []

@@ -92,9 +92,9 @@ UNFLUSHED_BYTES_MAX: Final = 64 * 1024 * 1024  # of memory, in no flush yet: the
 OPEN_KEY_BYTES: Final = 160  # of memory, that a new event takes until its slice is sealed
 OPEN_CELL_BYTES: Final = 512  # that a tally or a member takes until then
 # Of a worker, together: then slices are finished one after the other. A full slice has 10 MiB of
-# keys, and tallies as its meters make them.
+# keys, and tallies as its meters make them: some 40,000 of them fit besides.
 OPEN_SLICES_BYTES_MIN: Final = 256 * 1024 * 1024
-OPEN_SLICES_PARTITION_BYTES: Final = 16 * 1024 * 1024  # for each partition of the log
+OPEN_SLICES_PARTITION_BYTES: Final = 32 * 1024 * 1024  # for each partition of the log
 OPEN_SLICES_BYTES_MAX: Final = 1024**4
 OPEN_TURN_MS: Final = 10_000  # a partition without a record for so long lets another one go on
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable

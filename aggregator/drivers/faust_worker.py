@@ -252,12 +252,12 @@ class FaustWorker:
         for number in assigned & set(self._aggregator.partitions):
             with failures.kept():
                 await self._mind_silence(number, now_ms)
-        self._mind_turns()
+        self._mind_turns(now_ms)
         failures.tell()
 
-    def _mind_turns(self) -> None:
-        """Who waits for memory does not stand still."""
-        if self._housekeeping.room.is_full:
+    def _mind_turns(self, now_ms: int) -> None:
+        """Who waits for memory does not stand still, as long as another one gets on."""
+        if self._housekeeping.room.gets_on(now_ms):
             self._lag.reset()
             if self._standing is not None:
                 self._standing.waits(asyncio.get_running_loop().time())

@@ -69,10 +69,10 @@ class PollWorker:
             await self._rest(ends)
 
     def _may_grow(self, number: int) -> bool:
-        room, partitions = self._housekeeping.room, self._aggregator.partitions
-        if room.is_full and self._standing is not None:
+        room, now_ms = self._housekeeping.room, self._clock.now_ms()
+        if self._standing is not None and room.gets_on(now_ms):
             self._standing.waits(asyncio.get_running_loop().time())
-        return room.may_grow(partitions[number], self._clock.now_ms())
+        return room.may_grow(self._aggregator.partitions[number], now_ms)
 
     async def _rest(self, ends: Sequence[asyncio.Future[Any]]) -> None:
         """Until an append, if nothing is left to be done, or one of `ends` is done. What is not

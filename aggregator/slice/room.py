@@ -22,11 +22,18 @@ class Room:
         self._slice: int | None = None  # which slice of it was open when its turn began
         self._grew_ms = 0
         self._grew = False  # since its turn began
+        self._took_ms = 0  # when any partition took records in
 
     @property
     def is_full(self) -> bool:
         """Whether partitions take turns."""
         return self.held_bytes >= self.bytes_max
+
+    def gets_on(self, now_ms: int) -> bool:
+        """Whether partitions take turns, and some records were taken in meanwhile: then those that
+        wait do not stand still.
+        """
+        return self.is_full and not passed(now_ms, self._took_ms, 2 * OPEN_TURN_MS)
 
     def look(self, partitions: Mapping[int, Partition], now_ms: int) -> bool:
         """Note what open slices take now. Whether partitions take turns from here on, and did not
@@ -60,6 +67,8 @@ class Room:
         """How many records a partition took in. Whoever has none when its turn begins lets another
         one go on; later it is waited for a while.
         """
+        if records:
+            self._took_ms = now_ms
         if self._turn != number:
             return
         if records:

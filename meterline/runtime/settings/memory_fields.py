@@ -33,9 +33,9 @@ OpenSlicesBytes = Annotated[
         le=limits.OPEN_SLICES_BYTES_MAX,
         description="Bytes of memory for keys and tallies of slices that are not sealed. Beyond it "
         "an aggregator finishes one partition's slice after another, and counts are shown later. "
-        "The default is 16 MiB for each partition, and at least 256 MiB. Change it together with "
+        "The default is 32 MiB for each partition, and at least 256 MiB. Change it together with "
         "the memory that the process may have.",
-        examples=[268_435_456],
+        examples=[536_870_912],
     ),
 ]
 SeenCacheBytes = Annotated[

@@ -126,6 +126,17 @@ def test_who_takes_some_in_keeps_its_turn() -> None:
         assert it.may(0)
 
 
+@pytest.mark.parametrize(("bytes_max", "turns"), [(10, True), (100, False)])
+def test_who_waits_stands_still_only_where_nobody_gets_on(bytes_max: int, turns: bool) -> None:
+    it = shell(bytes_max, 6, 6)
+    it.look()
+    assert it.may(0)
+    assert not it.room.gets_on(it.now_ms), "nothing was taken in"
+    it.room.took(0, 1, it.now_ms)
+    assert it.room.gets_on(it.now_ms) is turns
+    assert not it.room.gets_on(it.now_ms + 2 * OPEN_TURN_MS)
+
+
 @given(
     seed=st.integers(0, 2**32),
     partitions=st.integers(1, 8),

@@ -11,9 +11,9 @@ from typing import Any, Final
 from rich.console import Console
 
 from tests.faults.day_events import HOUR_MS, HOURS, METERS, Day, DayOracle
-from tests.nursery.forked import ROOT
 from tests.journey.client import Server
 from tests.journey.processes import PROGRAM
+from tests.nursery.forked import ROOT
 
 AUDIT_WITHIN_S: Final = 7_200.0
 

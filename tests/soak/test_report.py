@@ -8,7 +8,10 @@ from tests.soak.sampling import COUNTED, HANDLES, LAG_S, OF_PROCESSES, WHOLE, Se
 
 MINUTES = 90
 ENOUGH = ENOUGH_S / 60
-GOOD, BAD = Judged("it is flat", holds=True, figures="1, 1"), Judged("lag", holds=False, figures="9 s")
+GOOD, BAD = (
+    Judged("it is flat", holds=True, figures="1, 1"),
+    Judged("lag", holds=False, figures="9 s"),
+)
 
 
 @pytest.mark.parametrize(

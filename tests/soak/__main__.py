@@ -38,6 +38,7 @@ from tests.soak.sampling import (
     LAG_S,
     RESIDENT,
     SENT,
+    STORE_FILES,
     WHOLE,
     Sampler,
     Series,
@@ -49,6 +50,7 @@ SHARE: Final = 0.5  # of the top rate
 BATCH: Final = 200  # events of a request
 SETUPS: Final = ("embedded", "servers")
 AGGREGATOR_BYTES_MAX: Final = 700 * MEGABYTE
+STORE_FILES_MAX: Final = 16 * 20  # partitions, and files of one at which writing waits for merges
 COUNTED_WITHIN_S: Final = 300.0
 LOOK_S: Final = 1.0
 SAID_EVERY_S: Final = 60.0  # where there is no terminal
@@ -230,6 +232,9 @@ def judged(lived: Lived, run_s: float, *, on_servers: bool) -> list[Judged]:
     found = [judging.memory_is_flat(name, it, from_s) for name, it in resident.items()]
     handles = series.all(HANDLES)
     found += [judging.handles_are_flat(name, it, from_s) for name, it in handles.items()]
+    for name, points in series.all(STORE_FILES).items():
+        claim = f"files of seen stores of {name} are bounded"
+        found.append(judging.stays_below(claim, points, 0.0, STORE_FILES_MAX, "files"))
     for name, points in resident.items():
         if on_servers and name.startswith("aggregate"):
             claim = f"memory of {name} is below {AGGREGATOR_BYTES_MAX / MEGABYTE:,.0f} MB"

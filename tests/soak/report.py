@@ -19,6 +19,7 @@ from tests.soak.sampling import (
     LAG_S,
     RESIDENT,
     SENT,
+    STORE_FILES,
     THREADS,
     WHOLE,
     Series,
@@ -121,7 +122,8 @@ def charts(series: Series) -> list[Chart]:
     events = {what: series.of.get((what, WHOLE), []) for what in (SENT, COUNTED)}
     return [
         Chart("resident memory, MB", series.all(RESIDENT), MEGABYTE),
-        Chart("file handles", series.all(HANDLES)),
+        Chart("file handles, but for files of seen stores", series.all(HANDLES)),
+        Chart("files of seen stores", series.all(STORE_FILES)),
         Chart("threads", series.all(THREADS)),
         Chart("lag and freshness, seconds", lag),
         Chart("records of the log that are not counted", series.all(LAG)),

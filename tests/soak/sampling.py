@@ -7,7 +7,7 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -23,8 +23,11 @@ from tests.soak.judging import Points
 EVERY_S: Final = 5.0
 SCRAPED_WITHIN_S: Final = 4.0
 DISK_EVERY_S: Final = 60.0  # a walk over many files
-OF_PROCESSES: Final = ("resident bytes", "handles", "threads", "cpu seconds", "disk bytes")
-RESIDENT, HANDLES, THREADS, CPU_S, DISK = OF_PROCESSES
+OF_PROCESSES: Final = (
+    "resident bytes", "handles", "store files", "threads", "cpu seconds", "disk bytes"
+)  # fmt: skip
+RESIDENT, HANDLES, STORE_FILES, THREADS, CPU_S, DISK = OF_PROCESSES
+STORE_SUFFIX: Final = ".sst"  # of seen stores: how many there are follows from how they are merged
 LAG, LAG_S, FRESHNESS = "lag records", "lag seconds", "freshness seconds"
 SENT, COUNTED = "sent", "counted"
 WHOLE: Final = "all"
@@ -95,7 +98,7 @@ class Sampler:
                 continue
             try:
                 self._of_process(name, process, at_s, walks=walks)
-            except psutil.NoSuchProcess:
+            except (psutil.NoSuchProcess, FileNotFoundError):
                 continue  # just now: the next look tells its code
         for what, value in self.told().items():
             self.series.add(what, WHOLE, at_s, value)
@@ -104,8 +107,10 @@ class Sampler:
         it = psutil.Process(process.pid)
         with it.oneshot():
             used = it.cpu_times()
+            files = store_files(process.pid)
             values = (
-                it.memory_info().rss, it.num_fds(), it.num_threads(), used.user + used.system
+                it.memory_info().rss, it.num_fds() - files, files, it.num_threads(),
+                used.user + used.system,
             )  # fmt: skip
         for what, value in zip(OF_PROCESSES, values, strict=False):
             self.series.add(what, name, at_s, value)
@@ -117,6 +122,15 @@ class Sampler:
         if name in _TELLS:
             for what, value in exported.items():
                 self.series.add(what, WHOLE, at_s, value)
+
+
+def store_files(pid: int) -> int:
+    """How many open files of a process are of a seen store."""
+    found = 0
+    for handle in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # it was closed just now
+            found += os.readlink(handle).endswith(STORE_SUFFIX)
+    return found
 
 
 def bytes_of(folder: Path) -> int:

@@ -44,8 +44,8 @@ SeenCacheBytes = Annotated[
         ge=limits.SEEN_CACHE_BYTES_MIN,
         le=limits.SEEN_CACHE_BYTES_MAX,
         description="Bytes of memory for looking up duplicates, of all partitions of a process. "
-        "Change it to 1.6 bytes for each event of two horizons: with less, look-ups read from "
-        "disk.",
-        examples=[134_217_728],
+        "With 1.6 bytes for each event of two horizons, look-ups do not read filters from disk. "
+        "Change it where disks are slow.",
+        examples=[33_554_432],
     ),
 ]

@@ -11,6 +11,7 @@ BODIES ?= 1000000
 ROUNDS ?= 2
 STEP ?= 1
 EVENTS ?= 10000000
+MINUTES ?= 60
 RUNS ?= 1000
 DELIVERIES ?= 10000
 SECRETS ?= deploy/.env
@@ -25,7 +26,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock site sbom audit clean
+.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day soak clients console bench format services lock site sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +105,10 @@ disk: install ## a full, failing or powerless disk at every call of each embedde
 day: install ## a day of 10,000,000 events with 20 kills, then totals and audit (EVENTS=...)
 	$(BIN)/python -m tests.services fetch
 	$(BIN)/python -m tests.faults.day --events $(EVENTS)
+
+soak: install ## an hour at half of the top rate: memory, lag and file handles are flat (MINUTES=...)
+	$(BIN)/python -m tests.services fetch
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(SOAK)
 
 clients: install ## make the documents of the API and the clients anew from the code (needs Node.js and Go)
 	$(BIN)/python -m clients.openapi generate

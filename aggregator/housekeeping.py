@@ -4,11 +4,14 @@ completeness.
 
 from dataclasses import dataclass
 
+import structlog
+
 from aggregator.backfill.filler import Backfill
 from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
 from aggregator.retention import Retention
 from aggregator.slice.flush_due import FlushBounds, flush_due
+from aggregator.slice.room import Room
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
 from meterline.limits import (
@@ -18,6 +21,7 @@ from meterline.limits import (
     CLAIM_MOVED_MS,
     IDLE_SLICE_MS,
     LAYOUT_LOOK_MS,
+    OPEN_SLICES_BYTES_MIN,
     RETENTION_INTERVAL_MS,
     SWITCH_CHECK_MS,
     TRIM_INTERVAL_MS,
@@ -25,13 +29,18 @@ from meterline.limits import (
 from meterline.meter import CatalogueStore
 from meterline.usage import CatchingUp, ProgressStore
 
+logger = structlog.get_logger()
+
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """When a flush is due, and how long the log keeps what is counted."""
+    """When a flush is due, how long the log keeps what is counted, and how much memory open slices
+    may take.
+    """
 
     flush: FlushBounds
     retention_ms: int
+    open_bytes: int = OPEN_SLICES_BYTES_MIN
 
 
 class Housekeeping:
@@ -54,6 +63,7 @@ class Housekeeping:
         self._intervals = intervals
         self._retention = retention
         self.backfill = Backfill(aggregator)  # a task of its own calls it
+        self.room = Room(intervals.open_bytes)  # is asked before records are taken in
         self._dropped_ms = 0
         self._flushed_ms = 0
         self._catalogue = CatalogueDebounce()
@@ -68,6 +78,10 @@ class Housekeeping:
     async def tick(self, now_ms: int) -> bool:
         """Do what is due at `now_ms`; True where it did something."""
         self._aggregator.now_ms = now_ms
+        if self.room.look(self._aggregator.partitions, now_ms):
+            logger.warning(
+                "open_slices_take_turns", bytes=self.room.held_bytes, most=self.room.bytes_max
+            )
         did = await self._refresh_if_due(now_ms)
         await self._aggregator.settle()
         return await self._flush_if_due(now_ms) or did

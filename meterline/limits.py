@@ -95,6 +95,14 @@ FLUSH_STRETCH: Final = 1.5  # as late: tallies an event get fewer, and 2xx to qu
 EVENT_ROWS_BYTES: Final = 512  # of memory, which the rows of an event take besides its text
 TALLIES_HASHED_AT_ONCE: Final = 4_096  # some ten milliseconds: a gateway may share the loop
 UNFLUSHED_BYTES_MAX: Final = 64 * 1024 * 1024  # of memory, in no flush yet: then counting waits
+OPEN_KEY_BYTES: Final = 160  # of memory, that a new event takes until its slice is sealed
+OPEN_CELL_BYTES: Final = 512  # that a tally or a member takes until then
+# Of a worker, together: then slices are finished one after the other. A full slice has 10 MiB of
+# keys, and tallies as its meters make them: some 40,000 of them fit besides.
+OPEN_SLICES_BYTES_MIN: Final = 256 * 1024 * 1024
+OPEN_SLICES_PARTITION_BYTES: Final = 32 * 1024 * 1024  # for each partition of the log
+OPEN_SLICES_BYTES_MAX: Final = 1024**4
+OPEN_TURN_MS: Final = 10_000  # a partition without a record for so long lets another one go on
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
@@ -373,6 +381,11 @@ WORKERS_MAX: Final = 64
 WORKER_STOP_S: Final = 70.0  # until one that was told to stop is killed: requests have 60 s to end
 WORKER_RETIRE_S: Final = 75.0  # then connections that nobody used are closed anyway
 
+# --- the C allocator of a process ---
+ALLOCATOR_ARENAS_MAX: Final = 2  # that threads share: each keeps what is free in it
+ALLOCATOR_MAPPED_BYTES: Final = 256 * 1024  # a larger buffer goes back when it is free
+ALLOCATOR_KEPT_BYTES: Final = 8 * 1024 * 1024  # free at the end of an arena; more goes back
+
 # --- servers ---
 CONNECT_TIMEOUT_S: Final = 10  # for a new connection: a few losses of a packet, and TLS
 LOG_TIMEOUT_S: Final = 10  # for an answer of Kafka that is no append; those have their deadline
@@ -391,11 +404,26 @@ USAGE_READ_BYTES_MAX: Final = 256 * 1024 * 1024  # that the engine holds for one
 USAGE_RUN_BYTES_MAX: Final = 512 * 1024 * 1024  # the same, of a run: it has to be made
 USAGE_READ_S_MAX: Final = 30  # until the first row: clients and proxies wait a minute or less
 USAGE_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of a step of one answer, before it is on disk
+# Of the embedded engine. Its own bounds are for a machine that has nothing else: 5 GiB each of
+# marks and indexes, of every part that was ever read.
+ENGINE_CACHE_BYTES: Final = (
+    ("mark_cache_size", 64 * 1024 * 1024),
+    ("index_mark_cache_size", 32 * 1024 * 1024),
+    ("primary_index_cache_size", 64 * 1024 * 1024),
+    ("compiled_expression_cache_size", 32 * 1024 * 1024),
+    ("query_condition_cache_size", 16 * 1024 * 1024),
+)
 RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under load never ends
 
 # --- the seen store: one per partition ---
-SEEN_CACHE_BYTES: Final = 64 * 1024 * 1024  # of all partitions of a process: filters spare reads
-SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024  # of each partition, sixteen times
+# Of all partitions of a process. Filters and indexes are in it, 1.6 bytes a key: those of 10 million
+# keys fit beside blocks of copies. Where they do not, look-ups read some more from disk.
+SEEN_CACHE_BYTES: Final = 32 * 1024 * 1024
+SEEN_FILTER_PART_BYTES: Final = 4_096  # of a filter or an index, that is read at once
+SEEN_CACHE_BYTES_MIN: Final = 8 * 1024 * 1024
+SEEN_CACHE_BYTES_MAX: Final = 1024**4
+SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024  # of each partition: a full slice takes 7 MB of it
+SEEN_BUFFERED_KEYS_MAX: Final = 16_384  # of a partition, in memory; of more a file is made
 SEEN_SHARE_KEYS: Final = 1_000_000  # read and written at a time to catch up: 40 MB, half a second
 SEEN_BULKS_MAX: Final = 2  # partitions of one process that catch up at once
 SEEN_TURN_KEYS: Final = 1_000  # written before others get the interpreter: half a millisecond,

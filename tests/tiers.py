@@ -24,6 +24,7 @@ FOLDERS: Final = {
     "tidy": Tier.QUICK,
     "unit": Tier.QUICK,
     "upgrade": Tier.QUICK,
+    "soak": Tier.QUICK,
     "contract": Tier.STANDARD,
     "simulation": Tier.STANDARD,
     "disk": Tier.LONG,

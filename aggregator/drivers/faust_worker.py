@@ -1,13 +1,13 @@
 """Shell: the aggregator driven by a Faust worker (the distributed set-up).
 
 Faust is transport here, not truth. What was found safe, and nothing else:
-`stream.noack().events()`, an own buffer, acks for whole sealed slices, no exception out of the
-agent, `stream_wait_empty=False`.
+`stream.noack().events()`, offsets that are kept, acks for whole sealed slices, no exception out of
+the agent, `stream_wait_empty=False`.
 """
 
 import asyncio
 import os
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +15,10 @@ from typing import Any
 import faust
 import structlog
 from faust.tables import TableManager
+from faust.types import TP
 
 from aggregator.drivers.faust_credentials import credentials
+from aggregator.drivers.held_records import HeldRecords, Sealed
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Failures, Turns, beside
@@ -75,8 +77,8 @@ class FaustWorker:
         self._clock = clock
         self._record_of = record_of
         self._lock = asyncio.Lock()
-        # events not yet sealed, in order, with the offsets of their records
-        self._held: dict[int, deque[tuple[int, Any]]] = defaultdict(deque)
+        self._held: dict[int, HeldRecords] = defaultdict(HeldRecords)  # not yet sealed
+        self._topic = membership.topic
         # offset after the last record that Faust brought, or should have
         self._fed_end: dict[int, int] = {}
         self._openings = Openings(aggregator, standing)
@@ -151,10 +153,10 @@ class FaustWorker:
         while event.message.partition >= self._aggregator.log.partitions:  # offsets are not known
             await turns.take(self._aggregator.look_at_layout(event.message.partition))
         record = self._record_of(event.message)
-        event.value = event.message.value = None  # it is held for minutes, without its bytes
         number = record.partition
         self._lag.received(self._clock.now_ms())
-        self._held[number].append((record.offset, event))
+        self._held[number].add(record.offset, event.message.offset)
+        event.value = event.message.value = None  # Faust keeps it until it has the next one
         while not await turns.take(self._absorb(record)):
             self._lag.reset()
         self._ack(number)
@@ -177,8 +179,10 @@ class FaustWorker:
         """
         if self._stopping or number in self._revoked:
             return False
+        if self._housekeeping.room.is_full:
+            return False  # it is brought for whoever has the turn
         waits = number in self._behind or number not in self._aggregator.partitions
-        return waits and len(self._held.get(number, ())) > self._held_max
+        return waits and number in self._held and self._held[number].count > self._held_max
 
     async def _absorb(self, record: Record) -> None:
         """Take a record in. Of a partition that is not open yet, or was not a moment ago, it is
@@ -186,7 +190,11 @@ class FaustWorker:
         """
         number = record.partition
         if self._opened(number) and number not in self._behind:
-            await self._feed(record)
+            if self._may_grow(number):
+                await self._feed(record)
+                self._took(number, 1)
+            else:
+                self._behind.add(number)
         self._fed_end[number] = max(record.offset + 1, self._fed_end.get(number, 0))
 
     async def _feed(self, record: Record) -> None:
@@ -206,12 +214,24 @@ class FaustWorker:
             return False
         return True
 
+    def _may_grow(self, number: int) -> bool:
+        partition = self._aggregator.partitions[number]
+        return self._housekeeping.room.may_grow(partition, self._clock.now_ms())
+
+    def _took(self, number: int, records: int) -> None:
+        self._housekeeping.room.took(number, records, self._clock.now_ms())
+
     def _ack(self, number: int) -> None:
         """Let Faust commit what lies in sealed slices: committed offsets are always borders."""
-        held = self._held[number]
+        held = self._held.get(number)
         partition = self._aggregator.partitions.get(number)
-        while held and partition is not None and held[0][0] < partition.sealed_end:
-            held.popleft()[1].ack()
+        if held is not None and partition is not None:
+            for offset in held.release(partition.sealed_end):
+                self._acknowledge(number, offset)
+
+    def _acknowledge(self, number: int, offset: int) -> None:
+        message: Any = Sealed(self._topic, TP(self._topic, number), offset)
+        self.app.consumer.ack(message)
 
     async def _tick_for_ever(self) -> None:
         turns = Turns()
@@ -247,7 +267,15 @@ class FaustWorker:
         for number in assigned & set(self._aggregator.partitions):
             with failures.kept():
                 await self._mind_silence(number, now_ms)
+        self._mind_turns(now_ms)
         failures.tell()
+
+    def _mind_turns(self, now_ms: int) -> None:
+        """Who waits for memory does not stand still, as long as another one gets on."""
+        if self._housekeeping.room.gets_on(now_ms):
+            self._lag.reset()
+            if self._standing is not None:
+                self._standing.waits(asyncio.get_running_loop().time())
 
     async def _mind_silence(self, number: int, now_ms: int) -> None:
         """Where Faust does not bring what the log has, it is read from there."""
@@ -269,7 +297,11 @@ class FaustWorker:
         aggregator = self._aggregator
         ends = asyncio.get_running_loop().time() + self._turn_s()
         while aggregator.partitions[number].next_offset < self._fed_end.get(number, 0):
-            if not await aggregator.read_some(number) or number not in aggregator.partitions:
+            if not self._may_grow(number):
+                return
+            some = await aggregator.read_some(number)
+            self._took(number, some)
+            if not some or number not in aggregator.partitions:
                 return
             if asyncio.get_running_loop().time() > ends:
                 return

@@ -57,20 +57,29 @@ class PollWorker:
         aggregator, failures = self._aggregator, Failures()
         read = 0
         for number in range(aggregator.log.partitions):
-            if not self._openings.is_open(number):
+            if not self._openings.is_open(number) or not self._may_grow(number):
                 continue
             with failures.kept():
-                read += await aggregator.read_some(number)
+                some = await aggregator.read_some(number)
+                self._housekeeping.room.took(number, some, self._clock.now_ms())
+                read += some
             await self._housekeeping.tick(self._clock.now_ms())
         failures.tell()
         if not read and not await self._housekeeping.tick(self._clock.now_ms()):
             await self._rest(ends)
 
+    def _may_grow(self, number: int) -> bool:
+        room, now_ms = self._housekeeping.room, self._clock.now_ms()
+        if self._standing is not None and room.gets_on(now_ms):
+            self._standing.waits(asyncio.get_running_loop().time())
+        return room.may_grow(self._aggregator.partitions[number], now_ms)
+
     async def _rest(self, ends: Sequence[asyncio.Future[Any]]) -> None:
         """Until an append, if nothing is left to be done, or one of `ends` is done. What is not
         told as an append, such as a new meter, is seen when the wait ends.
         """
-        if self._aggregator.has_news or self._aggregator.is_adopting:
+        aggregator = self._aggregator
+        if aggregator.has_news or aggregator.is_adopting or self._housekeeping.room.is_full:
             await asyncio.sleep(POLL_BUSY_S)
             return
         waiting = asyncio.ensure_future(self._news(POLL_IDLE_S))

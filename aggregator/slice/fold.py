@@ -52,6 +52,11 @@ class SliceFold:
         return len(self._tallies)
 
     @property
+    def held_cells(self) -> int:
+        """Tallies and members, each of which takes memory until the slice is sealed."""
+        return len(self._tallies) + len(self._members)
+
+    @property
     def first_minute(self) -> int | None:
         """The first one that has a tally; None: there is none."""
         return min((window for *_, window in self._tallies), default=None)

@@ -10,9 +10,10 @@ from typing import Any
 
 from aggregator.slice.border import Border, opened
 from aggregator.slice.fold import NO_KEY, SliceFold
+from aggregator.slice.new_keys import NewKeys
 from aggregator.slice.verdict import Seen, judged
 from meterline.event import Event, Record, Unreadable, Verdict, position, record_digest
-from meterline.limits import REJECT_TEXT_BYTES_MAX
+from meterline.limits import OPEN_CELL_BYTES, OPEN_KEY_BYTES, REJECT_TEXT_BYTES_MAX
 from meterline.meter import Measures
 from meterline.usage import (
     NO_POSITION,
@@ -46,18 +47,15 @@ class OpenSlice:
         self.end = slice_id.slice  # offset after the last record taken in
         self.begun_ms = append_ms
         self.border: Border = opened(append_ms)
-        self.seen: list[
-            SeenRow
-        ] = []  # of the whole slice: goes to the seen store when it is sealed
         self.last: Record | None = None  # taken in
         self.verdicts = dict.fromkeys(Verdict, 0)
         self._late_before = late_before(append_ms)
         self._fold = SliceFold(slice_id, measures)
-        self._overlay: dict[bytes, SeenRow] = {}  # the latest of `seen` for each key
+        self._keys = NewKeys()  # of the whole slice: they are the seen store's when it is sealed
         self._version = position(slice_id.slice, 0)
         self._events: list[EventRow] = []
         self._rejects: list[RejectRow] = []
-        self._seen_taken = 0
+        self._seen: list[SeenRow] = []
         self._counted: dict[str, Counted] = dict.fromkeys((*_OF_EVENTS, *_OF_REVISIONS), _EMPTY)
         self._of_revisions: dict[tuple[str, int], Counted] = {}  # table, revision
         self._ahead: SliceFold | None = None
@@ -91,7 +89,7 @@ class OpenSlice:
 
     def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:
         """Keys of which only the seen store can know something."""
-        return unknown_keys(items, self._overlay)
+        return unknown_keys(items, self._keys.places)
 
     def absorb(
         self,
@@ -105,42 +103,41 @@ class OpenSlice:
         knows.
         """
         assert record.offset >= self.end, "records come in order, each once"
-        overlay, ahead = self._overlay, self._ahead
+        keys, ahead = self._keys, self._ahead
+        known = keys.places
         offset = record.offset
         base = position(offset, 0)
-        new_before = len(self.seen)
+        new_before = len(self._seen)
         for place, item in enumerate(items):
             if isinstance(item, Unreadable):
                 self._refuse(record, append_ms, item)
                 continue
             at = base + place
             key = item.key
-            row = overlay.get(key)
-            earlier = stored.get(key) if row is None else _seen(row)
+            earlier = keys.find(key) if key in known else stored.get(key)
             if earlier is not None:
                 verdict = judged(earlier, at, append_ms, item.check, horizon_ms)
                 if verdict is not Verdict.NEW:
                     self._pass_over(offset, place, append_ms, item, verdict, earlier[0])
                     continue
-            overlay[key] = self._count(offset, place, append_ms, item)
+            keys.add(key, at, append_ms, item.check)
+            self._count(offset, place, append_ms, item)
             self._fold.add(item, at)
             if ahead is not None:
                 ahead.add(item, at)
-        self.verdicts[Verdict.NEW] += len(self.seen) - new_before
+        self.verdicts[Verdict.NEW] += len(self._seen) - new_before
         self._version = position(record.offset, max(len(items) - 1, 0))
         self.end = record.offset + 1
         self.last = record
         self.border = self.border.grown(len(items))
 
-    def _count(self, offset: int, place: int, append_ms: int, event: Event) -> SeenRow:
+    def _count(self, offset: int, place: int, append_ms: int, event: Event) -> None:
         log, partition, slice_ = self.id
         key = event.key
         # tuple.__new__: a named tuple's own constructor costs several times as much, twice per
         # event
-        seen = tuple.__new__(
-            SeenRow, (log, partition, offset, place, slice_, append_ms, key, event.check)
-        )
-        self.seen.append(seen)
+        seen = (log, partition, offset, place, slice_, append_ms, key, event.check)
+        self._seen.append(tuple.__new__(SeenRow, seen))
         self._events.append(
             tuple.__new__(
                 EventRow,
@@ -163,7 +160,6 @@ class OpenSlice:
                 ),
             )
         )
-        return seen
 
     def _pass_over(
         self, offset: int, place: int, append_ms: int, event: Event, verdict: Verdict, first: int
@@ -246,6 +242,18 @@ class OpenSlice:
         """Tallies in memory."""
         return self._fold.cells
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory, about, that is free once it is sealed: rows that wait for a flush are no part
+        of it.
+        """
+        cells = self._fold.held_cells + (0 if self._ahead is None else self._ahead.held_cells)
+        return len(self._keys) * OPEN_KEY_BYTES + cells * OPEN_CELL_BYTES
+
+    def new_keys(self) -> bytes:
+        """Of all new events so far, as `SeenStore.apply` takes them."""
+        return self._keys.packed()
+
     def last_digest(self) -> bytes:
         """Of the last record taken in."""
         assert self.last is not None, "a slice begins with a record"
@@ -257,7 +265,7 @@ class OpenSlice:
         flush = Flush(
             self._events,
             self._rejects,
-            self.seen[self._seen_taken :],
+            self._seen,
             tallies,
             members,
             rejected,
@@ -265,8 +273,7 @@ class OpenSlice:
             late_rows(tallies, self._late_before),
             late_rows(members, self._late_before),
         )
-        self._events, self._rejects = [], []
-        self._seen_taken = len(self.seen)
+        self._events, self._rejects, self._seen = [], [], []
         for table in _OF_EVENTS:
             fresh = counted(table, getattr(flush, table))
             self._counted[table] = together(self._counted[table], fresh)
@@ -305,7 +312,3 @@ def _by_revision(rows: Sequence[MemberRow | RejectedRow]) -> dict[int, list[Any]
     for row in rows:
         found.setdefault(row.revision, []).append(row)
     return found
-
-
-def _seen(row: SeenRow) -> Seen:
-    return position(row.offset, row.place), row.append_ms, row.check

@@ -146,7 +146,7 @@ class Partition:
     def seal_slice(self) -> None:
         """The open slice is sealed: its verdicts become the seen store's."""
         assert self.slice is not None, "only an open slice is sealed"
-        self.seen.apply(self.slice.seen, self.slice.end)
+        self.seen.apply(self.slice.new_keys(), self.slice.end)
         self.sealed_end = self.slice.end
         self.slice = None
         self.count_back_tries = 0

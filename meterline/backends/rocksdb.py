@@ -11,6 +11,7 @@ import os
 import shutil
 import struct
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -20,6 +21,7 @@ from typing import Final
 
 import structlog
 from rocksdict import (
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
@@ -31,16 +33,16 @@ from rocksdict import (
     WriteOptions,
 )
 
-from meterline.event import position
 from meterline.limits import (
     SEEN_ASIDE_MAX,
+    SEEN_BUFFERED_KEYS_MAX,
     SEEN_CACHE_BYTES,
+    SEEN_FILTER_PART_BYTES,
     SEEN_PAUSE_S,
     SEEN_TURN_KEYS,
     SEEN_WRITE_BUFFER_BYTES,
 )
 from meterline.ports import SeenDamaged, Unavailable, Unsuitable
-from meterline.usage import SeenRow
 
 _VALUE: Final = struct.Struct(">QQ8s")  # position, append_ms, check
 _ROW: Final = struct.Struct(">16s24s")  # key, value
@@ -65,7 +67,8 @@ class RocksSeenStore:
     The folder is made where it is not there; one process owns it.
     """
 
-    def __init__(self, folder: Path, horizon_ms: int) -> None:
+    def __init__(self, folder: Path, horizon_ms: int, cache_bytes: int = SEEN_CACHE_BYTES) -> None:
+        self.cache_bytes = cache_bytes  # of all stores of this process that are given this number
         own = folder / f"horizon-{horizon_ms}ms"
         with _disk_named():
             own.mkdir(parents=True, exist_ok=True)
@@ -75,7 +78,8 @@ class RocksSeenStore:
         self._durable.sync = True
         self._applied = self._newest = 0
         self._has_older = False
-        self._store = _opened(own)
+        self._buffered = 0  # keys that are in no file yet, about
+        self._store = _opened(own, cache_bytes)
         try:
             with _damage_named(own):
                 self._applied = self._number(_APPLIED)
@@ -85,7 +89,7 @@ class RocksSeenStore:
             self._store.close()
             _set_aside(own, str(error))
             self._applied = self._newest = 0
-            self._store = _opened(own)
+            self._store = _opened(own, cache_bytes)
         except BaseException:
             self._store.close()  # else nobody can open it
             raise
@@ -131,19 +135,14 @@ class RocksSeenStore:
         with _damage_named(self._folder):
             return list(self._store.get([prefix + key for key in keys]) or ())
 
-    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
-        """Rows in order of position, and the offset below which all is in; one synced batch."""
+    def apply(self, keys: bytes, applied: int) -> None:
+        """Keys in order of position, and the offset below which all is in; one synced batch."""
         batch = WriteBatch(raw_mode=True)
-        put, value_of = batch.put, _VALUE.pack
-        newest, prefix = self._newest, b""
-        record, base = -1, 0
-        for _, _, offset, place, _, append_ms, key, check in rows:
-            if offset != record:  # all of a record came at one instant
-                record, base = offset, position(offset, 0)
-                generation = append_ms // self._horizon_ms
-                newest = max(newest, generation)
-                prefix = _prefix(generation)
-            put(prefix + key, value_of(base + place, append_ms, check))
+        put, newest = batch.put, self._newest
+        for generation, part in by_generation(keys, self._horizon_ms):
+            newest, prefix = max(newest, generation), _prefix(generation)
+            for key, value in _ROW.iter_unpack(part):
+                put(prefix + key, value)
         if newest > self._newest:
             if self._applied:  # for a fresh store it is not worth it: it takes the filter away
                 batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
@@ -156,6 +155,11 @@ class RocksSeenStore:
             with _damage_named(self._folder):
                 self._has_older = self._holds(newest - 1)
         self._applied = max(applied, self._applied)
+        self._buffered += len(keys) // _ROW.size
+        if self._buffered >= SEEN_BUFFERED_KEYS_MAX:
+            self._buffered = 0
+            with _damage_named(self._folder):
+                self._store.flush(wait=False)
 
     def bulk(self) -> "RocksBulk":
         """See the port: sorted files are made beside the store, and taken in together."""
@@ -225,7 +229,7 @@ class RocksBulk:
     def _write(self, prefix: bytes, rows: Iterator[tuple[bytes, ...]]) -> None:
         path = str(self._scratch / f"{len(self._files):06d}.sst")
         with _disk_named():
-            writer = SstFileWriter(options=_options())
+            writer = SstFileWriter(options=_options(self._store.cache_bytes))
             writer.open(path)
             for number, (key, value) in enumerate(rows, 1):
                 writer[prefix + key] = value
@@ -255,14 +259,31 @@ async def _in_thread(work: Callable[[], None]) -> None:
         raise
 
 
-def _opened(folder: Path) -> Rdict:
+def by_generation(keys: bytes, horizon_ms: int) -> Iterator[tuple[int, memoryview]]:
+    """Rows in order of position, cut where their generation changes: append times do not step
+    back.
+    """
+    whole, count, at = memoryview(keys), len(keys) // _ROW.size, 0
+
+    def generation_of(number: int) -> int:
+        append_ms: int = _FIRST.unpack_from(whole, number * _ROW.size)[2]
+        return append_ms // horizon_ms
+
+    while at < count:
+        generation = generation_of(at)
+        end = bisect_right(range(count), generation, at, key=generation_of)
+        yield generation, whole[at * _ROW.size : end * _ROW.size]
+        at = end
+
+
+def _opened(folder: Path, cache_bytes: int) -> Rdict:
     """The store in a folder; one that is damaged is set aside, for it can be rebuilt."""
     try:
         with _damage_named(folder):
-            return Rdict(str(folder), _options())
+            return Rdict(str(folder), _options(cache_bytes))
     except SeenDamaged as error:
         _set_aside(folder, str(error))
-    return Rdict(str(folder), _options())
+    return Rdict(str(folder), _options(cache_bytes))
 
 
 def _set_aside(folder: Path, reason: str) -> None:
@@ -318,19 +339,29 @@ def _prefix(generation: int) -> bytes:
 
 
 @cache
-def _blocks() -> Cache:
+def _blocks(cache_bytes: int) -> Cache:
     """Of all partitions of this process: one that is looked up more gets more of it."""
-    return Cache(SEEN_CACHE_BYTES)
+    return Cache(cache_bytes)
 
 
-def _options() -> Options:
+def _options(cache_bytes: int) -> Options:
     table = BlockBasedOptions()
     table.set_bloom_filter(10, block_based=False)
-    table.set_block_cache(_blocks())
+    table.set_block_cache(_blocks(cache_bytes))
+    # Else filters and indexes are held beside it, without a bound: 1.6 bytes a key. In parts: where
+    # they do not fit, a look-up reads 4 kB of a filter, not all of it.
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_metadata_block_size(SEEN_FILTER_PART_BYTES)
+    table.set_pin_top_level_index_and_filter(True)
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
     options = Options(raw_mode=True)
     options.create_if_missing(True)  # noqa: FBT003 - the library's own signature
     options.set_block_based_table_factory(table)
     options.set_write_buffer_size(SEEN_WRITE_BUFFER_BYTES)
+    # A slice is a file: twice as many as wait by default are as much to merge as they are then.
+    options.set_level_zero_file_num_compaction_trigger(8)
     # Nearly every look-up finds nothing: the filter spares the search of what is in memory too.
     options.set_memtable_prefix_bloom_ratio(_FILTER_RATIO)
     options.set_memtable_whole_key_filtering(True)

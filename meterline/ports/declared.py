@@ -212,6 +212,12 @@ OPEN_CELLS: Final = Metric(
     "Tallies of open slices, held in memory.",
     _COUNTING,
 )
+OPEN_BYTES: Final = Metric(
+    "meterline_open_slices_bytes",
+    Kind.GAUGE,
+    "Memory of open slices, about. At `open_slices_bytes` one partition is counted after another.",
+    _COUNTING,
+)
 SEAL_AGE: Final = Metric(
     "meterline_seal_age_seconds",
     Kind.GAUGE,

@@ -183,9 +183,10 @@ def _run(config: Path | None, overrides: dict[str, object], role_name: str) -> N
 
 
 def _run_role(settings: "Settings", role_name: str, grow_to: object = None) -> None:
-    from meterline.runtime import process  # noqa: PLC0415
+    from meterline.runtime import allocator, process  # noqa: PLC0415
     from meterline.runtime.workers import supervisor, worker  # noqa: PLC0415
 
+    allocator.bound_allocator()
     process.configure_logs(settings.log_level)
     if role_name == "ingest" and settings.workers > 1 and not worker.is_worker():
         sys.exit(process.run(supervisor.of_gateways(settings)))

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from meterline.event import Layout
 from meterline.usage.integrity.difference import SliceDifference
-from meterline.usage.rows import CatchingUp, Filling, Lacking, Seal, SeenRow
+from meterline.usage.rows import CatchingUp, Filling, Lacking, Seal
 
 
 class SeenStore(Protocol):
@@ -23,8 +23,10 @@ class SeenStore(Protocol):
         """For each key (position, append_ms, check) of its latest new event, or None."""
         ...
 
-    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
-        """Put the new events of a slice and the applied offset, in one durable batch."""
+    def apply(self, keys: bytes, applied: int) -> None:
+        """Put the new events of a slice and the applied offset, in one durable batch. Keys are as
+        `UsageStore.seen_keys` gives them, in order of position: append times do not step back.
+        """
         ...
 
     def bulk(self) -> "SeenBulk":

@@ -34,6 +34,7 @@ from meterline.runtime.wiring import adapters
 from meterline.window import DAY_MS
 from tests.bench.aged_seen import RECORD_KEYS, SeenKeys, appended, rows_made, sealed
 from tests.bench.bench_aggregator import METERS, event_text, ready, role, say, services
+from tests.simulation.raw import in_order
 
 KEYS: Final = 20_000_000
 BEFORE_KEYS: Final = 500_000  # that are brought one row after the other, as it was before
@@ -134,7 +135,7 @@ async def rows_one_by_one(usage: ClickHouseUsageStore, of: SeenKeys, folder: Pat
     store = RocksSeenStore(folder, 35 * DAY_MS)
     begun_s, count = time.monotonic(), 0
     async for rows in usage.seen_between(of.log, of.partition, 0, BEFORE_KEYS // 1_000):
-        store.apply(rows, rows[-1].offset)
+        store.apply(in_order(rows), rows[-1].offset)
         count += len(rows)
     store.close()
     return (time.monotonic() - begun_s) / count * 1e6

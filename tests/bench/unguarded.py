@@ -19,7 +19,7 @@ from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import Event, Record, Unreadable, position
 from meterline.runtime import cli
 from meterline.runtime.wiring import adapters, counting
-from meterline.usage import Counted, Flush, SeenRow
+from meterline.usage import Counted, Flush
 
 _NOTHING: Final = Counted(0, 0)
 
@@ -35,7 +35,7 @@ class Forgetful:
     def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:
         return [None] * len(keys)
 
-    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
+    def apply(self, keys: bytes, applied: int) -> None:
         """Nothing."""
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.ports import SeenDamaged, Unavailable, Unsuitable
 from meterline.usage import Flush, SeenRow
+from tests.simulation.raw import in_order
 
 HORIZON_MS = 1_000_000
 FAILED = 1
@@ -82,7 +83,7 @@ async def seen(folder: Path, values: Sequence[str], expected: Sequence[str]) -> 
         if found is not None:
             told("have", value)
     for value in values:
-        store.apply([row_of(value)], store.applied + 1)
+        store.apply(in_order([row_of(value)]), store.applied + 1)
         told("took", value)
     store.close()
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tests.faults import erasing, kills, stores
+from tests.faults import borders, erasing, kills, stores
 from tests.faults.kills import Fault
 from tests.faults.labels import AGGREGATOR, DISPATCHER, ERASING, Label
 from tests.faults.proxy import Mode
@@ -95,6 +95,7 @@ def _erasing() -> dict[str, Case]:
 CASES: Final[Mapping[str, Case]] = {
     **_labelled(),
     "aggregators killed: slice filled in": Case(kills.filled_in(KILLS_EACH), every_round=False),
+    "aggregators killed: between commits": Case(borders.killed_between(KILLS_EACH)),
     "gateways killed under load": Case(kills.doors_killed(8)),
     "processes killed at random": Case(
         kills.killed_at_random(("aggregator-1", "aggregator-2", "dispatcher-1"), 8)

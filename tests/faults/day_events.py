@@ -51,10 +51,17 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """So many events from a seed."""
+    """So many events from a seed, whose times are spread evenly over a span."""
 
     events: int
     seed: int
+    start_ms: int = START_MS
+    span_ms: int = DAY_MS
+
+    @property
+    def first_hour(self) -> int:
+        """The earliest hour that an event may lie in, counted from 1970."""
+        return self.start_ms // HOUR_MS - LATE_HOURS_MAX
 
     def _draw(self, places: Whole, salt: int, below: int) -> Whole:
         drawn: Whole = (_mixed(places, self.seed, salt) % np.uint64(below)).astype(np.int64)
@@ -85,7 +92,7 @@ class Day:
             region=self._draw(firsts, 4, REGIONS),
             amount=self._draw(firsts, 5, 100_000),
             bad=self._draw(firsts, 6, 1_000) < BAD,
-            time_ms=START_MS + firsts * DAY_MS // self.events - behind_ms,
+            time_ms=self.start_ms + firsts * self.span_ms // self.events - behind_ms,
         )
 
     def body(self, first: int, end: int) -> bytes:
@@ -151,7 +158,7 @@ class DayOracle:
         of = day.columns(first, end)
         new = of.first == np.arange(first, end, dtype=np.int64)
         self.identities += int(new.sum())
-        hour = (of.time_ms - START_MS) // HOUR_MS + LATE_HOURS_MAX
+        hour = of.time_ms // HOUR_MS - day.first_hour
         cell = (hour * SUBJECTS + of.subject) * REGIONS + of.region
         good = new & ~of.bad
         np.add.at(self._events, cell[new], 1)

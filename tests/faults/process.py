@@ -39,7 +39,7 @@ from meterline.event import Record
 from meterline.report import Claim, Manifest
 from meterline.runtime import cli
 from meterline.runtime.wiring import adapters, counting, reports, sending
-from meterline.usage import Block, Counted, Erasure, Renewal, Seal, SeenRow, SliceId
+from meterline.usage import Block, Counted, Erasure, Renewal, Seal, SliceId
 from tests.faults.labels import (
     DROPPED_MARK,
     LEASE_VARIABLE,
@@ -156,8 +156,8 @@ class SnaredProgressStore(SqlProgressStore):
 class SnaredSeenStore(RocksSeenStore):
     """Dies once the keys of a slice are in; or forgets them."""
 
-    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
-        super().apply(rows, applied)
+    def apply(self, keys: bytes, applied: int) -> None:
+        super().apply(keys, applied)
         SNARE.passed(Label.SEEN)
 
     def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:

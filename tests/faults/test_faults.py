@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import kills, stores
+from tests.faults import borders, kills, stores
 from tests.faults.bench import Bench, Judged, asked_meanwhile, benched
 from tests.faults.installation import Servers, installed, installed_alone
 from tests.faults.labels import (
@@ -79,6 +79,12 @@ def test_a_death_when_a_slice_is_filled_in(bench: Bench) -> None:
     told(bench.under("an aggregator dies filling in", kills.filled_in(1)))
     assert bench.kills[Label.FILLED.value] == 1
     assert bench.twins == {"amounts_twin_0": "amounts"}
+
+
+def test_committed_offsets_are_borders_and_a_killed_worker_goes_on_from_there(
+    bench: Bench,
+) -> None:
+    told(bench.under("aggregators die between commits", borders.killed_between(2)))
 
 
 def test_a_zombie_does_no_harm(bench: Bench) -> None:

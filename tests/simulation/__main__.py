@@ -17,7 +17,16 @@ from typing import Any, Final
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import Outcome, lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DECAYING, DROPS, ERASING, FEW, GROWING, LOST, MINUTES
+from tests.simulation.profile import (
+    DECAYING,
+    DROPS,
+    ERASING,
+    FEW,
+    GROWING,
+    LOST,
+    MINUTES,
+    NARROW,
+)
 
 TOLD_EVERY_S: Final = 2.0  # on a terminal
 LOGGED_EVERY_S: Final = 30.0
@@ -31,6 +40,7 @@ KINDS: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     "dropping": (DROPS, "rows of revisions that ended are dropped in it"),
     "minutes": (MINUTES, "usage by minute is dropped in it"),
     "growing": (GROWING, "its log gets more partitions"),
+    "narrow": (NARROW, "open slices have little memory in it"),
 }
 """What no seed draws, and what it is."""
 PLACES: Final[Mapping[str, Collection[tuple[int, int]]]] = {
@@ -40,6 +50,7 @@ PLACES: Final[Mapping[str, Collection[tuple[int, int]]]] = {
     "dropping": [(15, 6), (15, 12)],
     "minutes": [(15, 9), (15, 12)],
     "growing": [(15, 1), (15, 7), (60, 17), (60, 19)],
+    "narrow": [(15, 10)],
 }
 """Of so many worlds, which one is of a kind. It is of two kinds only where both go together."""
 

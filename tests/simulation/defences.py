@@ -73,7 +73,7 @@ class EagerSeen(Aggregator):
         await super().flush()
         for partition in self.partitions.values():
             if partition.slice is not None:
-                partition.seen.apply(partition.slice.seen, partition.slice.end)
+                partition.seen.apply(partition.slice.new_keys(), partition.slice.end)
 
 
 class Unversioned(Lying):

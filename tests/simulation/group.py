@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.held_records import HeldRecords
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
@@ -50,18 +51,11 @@ class Committed:
 
 
 class Brought:
-    """A Faust event: a message that can be acknowledged."""
+    """A Faust event."""
 
-    def __init__(self, message: Message, committed: Committed) -> None:
+    def __init__(self, message: Message) -> None:
         self.message = message
         self.value = message.value
-        self._committed = committed
-
-    def ack(self) -> None:
-        """The group goes on behind this message."""
-        number = self.message.partition
-        end = self.message.offset + 1
-        self._committed.offsets[number] = max(self._committed.offsets[number], end)
 
 
 class Stream:
@@ -82,6 +76,11 @@ class Stream:
         offsets = self._committed.offsets
         self._next = {n: self._next.get(n, offsets[n]) for n in numbers}
 
+    def ack(self, message: Any) -> None:
+        """The group goes on behind this message."""
+        number, end = message.tp.partition, message.offset + 1
+        self._committed.offsets[number] = max(self._committed.offsets[number], end)
+
     def noack(self) -> "Stream":
         return self
 
@@ -97,7 +96,7 @@ class Stream:
                 record = self._buffer.popleft()
                 if self._fates.calm or self._fates.rng.random() > 0.01:
                     message = Message(record.partition, record.offset, record.value, record)
-                    return Brought(message, self._committed)
+                    return Brought(message)
                 self._fates.note("record skipped by Faust")
             await self._fetch()
             if not self._buffer:
@@ -130,7 +129,8 @@ class Group:
         self._running: asyncio.Task[Any] | None = None
         self.worker: FaustWorker | None = None
         self.consumer = SimpleNamespace(
-            assignment=lambda: {Where("log", number) for number in sorted(self._numbers)}
+            assignment=lambda: {Where("log", number) for number in sorted(self._numbers)},
+            ack=stream.ack,
         )
 
     async def start(self) -> None:
@@ -163,7 +163,8 @@ class SimulatedFaustWorker(FaustWorker):
         self._clock = clock
         self._record_of = lambda message: message.record
         self._lock = asyncio.Lock()
-        self._held = defaultdict(deque)
+        self._held = defaultdict(HeldRecords)
+        self._topic = "log"
         self._fed_end = {}
         self._openings = Openings(aggregator, self._standing)
         self._behind = set()

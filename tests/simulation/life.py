@@ -121,6 +121,7 @@ def _reached(world: World) -> Counter[str]:
         world.progress.left_as_erased
     )
     reached["log lines of count-back that differs"] = world.differed
+    reached["times that partitions waited for memory"] = world.turns
     return reached
 
 

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from meterline.limits import OPEN_SLICES_BYTES_MIN
 from tests.simulation.fates import Rates
 
 MINUTE_MS: Final = 60_000
@@ -107,6 +108,10 @@ GROWING: Final[dict[str, Any]] = {
 # One that loses its store, too, has few of them, or it takes long to come to rest.
 FEW: Final[dict[str, Any]] = {"partitions": 1, "grows": 3}
 
+# Open slices of a few events have all the memory that they may: partitions take turns. Drawn for no
+# other world either.
+NARROW: Final[dict[str, Any]] = {"open_bytes": 3_000}
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -146,6 +151,7 @@ class Profile:
     decays: bool = False  # the store loses rows of sealed slices; never drawn: see DECAYING
     grows: int = 0  # to so many times as many partitions, once; never drawn: see GROWING
     copies_take_s: float = 0.0  # how long, before rows of a subject are copied; never drawn
+    open_bytes: int = OPEN_SLICES_BYTES_MIN  # of memory; never drawn: see NARROW
 
 
 def drawn(rng: random.Random) -> Profile:

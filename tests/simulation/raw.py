@@ -70,12 +70,17 @@ def seen_keys(state: _Tables, span: SeenSpan, low: int, high: int) -> bytes:
 def packed(rows: Sequence[SeenRow]) -> bytes:
     """Keys as the port gives them: sorted, each once, with its last position."""
     last = {row.key: row for row in rows}
+    return in_order([row for _, row in sorted(last.items())])
+
+
+def in_order(rows: Sequence[SeenRow]) -> bytes:
+    """Keys as a slice gives them: in order of their positions."""
     return b"".join(
-        key
+        row.key
         + position(row.offset, row.place).to_bytes(8, "big")
         + row.append_ms.to_bytes(8, "big")
         + row.check
-        for key, row in sorted(last.items())
+        for row in rows
     )
 
 

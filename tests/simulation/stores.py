@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from meterline.event import position
 from meterline.meter import Catalogue, Meter, RevisionState, switched, timeline
-from meterline.usage import SeenRow
 from tests.simulation.network import Net
 
 Seen = tuple[int, int, bytes]
@@ -41,14 +39,13 @@ class SimulatedSeen:
     def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:
         return [self._volume.keys.get(key) for key in keys]
 
-    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
-        self._net.at_once(f"seen.apply {applied}", lambda: self._apply(rows, applied))
+    def apply(self, keys: bytes, applied: int) -> None:
+        self._net.at_once(f"seen.apply {applied}", lambda: self._apply(keys, applied))
 
-    def _apply(self, rows: Sequence[SeenRow], applied: int) -> None:
+    def _apply(self, keys: bytes, applied: int) -> None:
         self._before(self._volume)
-        for row in rows:
-            value = (position(row.offset, row.place), row.append_ms, row.check)
-            self._volume.keys[row.key] = value
+        for key, place, append_ms, check in _PACKED.iter_unpack(keys):
+            self._volume.keys[key] = (place, append_ms, check)
         self._volume.applied = max(self._volume.applied, applied)
 
     def bulk(self) -> "SimulatedBulk":

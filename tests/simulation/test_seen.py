@@ -8,6 +8,7 @@ import pytest
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.usage import SeenRow
 from tests.simulation.network import CalmNet
+from tests.simulation.raw import in_order
 from tests.simulation.stores import SimulatedSeen, Volume
 
 HORIZON_MS = 1_000
@@ -28,7 +29,7 @@ def test_both_give_the_same_verdicts(tmp_path: Path, seed: int) -> None:
         ]
         offset += rng.randrange(1, 6)
         for store in (real, simulated):
-            store.apply(rows, offset)
+            store.apply(in_order(rows), offset)
         assert real.applied == simulated.applied
         for one, other in zip(real.get_many(keys), simulated.get_many(keys), strict=True):
             within = other is not None and append_ms - other[1] <= HORIZON_MS

@@ -21,6 +21,7 @@ DROPPING_WORLDS = 14  # of each sort
 DECAYING_WORLDS = 40
 GROWING_WORLDS = 16  # of each sort
 MINUTES_WORLDS = 15  # of each sort
+NARROW_WORLDS = 40
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
@@ -223,6 +224,11 @@ def test_every_kind_of_world_is_among_those_of_a_run() -> None:
         frozenset({"erasures", "growing"}),
         frozenset({"dropping", "minutes"}),
     }
+
+
+def test_partitions_that_take_turns_count_as_others_do() -> None:
+    _, reached = _all_well(["narrow"], NARROW_WORLDS)
+    assert reached["times that partitions waited for memory"] >= NARROW_WORLDS, reached
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

@@ -58,6 +58,7 @@ class Terms:
     retention_ms: int
     flush_events: int
     flush_interval_ms: int
+    open_bytes: int
     aggregator: type[Aggregator] = Aggregator
     completeness: type[Completeness] = Completeness
 
@@ -70,7 +71,7 @@ def housekept(
         ports.log, ports.usage, ports.progress, ports.catalogue, ports.open_seen, terms.horizon_ms
     )
     bounds = FlushBounds(terms.flush_interval_ms, terms.flush_events, FLUSH_BYTES)
-    intervals = Intervals(bounds, terms.retention_ms)
+    intervals = Intervals(bounds, terms.retention_ms, terms.open_bytes)
     completeness = terms.completeness(aggregator, LAG_MS, drained)
     return aggregator, Housekeeping(aggregator, completeness, intervals, retention)
 

@@ -114,7 +114,8 @@ class World:
         self.failures: list[str] = []
         self.gateways: list[Gateway] = []
         self.groups: dict[str, Group] = {}
-        self.over, self.differed = False, 0  # count-backs that found a difference
+        # beside whether it ended: count-backs that differed, and how often memory was waited for
+        self.over, self.differed, self.turns = False, 0, 0
         self.asked: CheckedUsageStore | None = None  # by whoever asks for usage
         self._trace = trace
         self.senders = Senders(
@@ -151,6 +152,7 @@ class World:
     def hear(self, line: str) -> None:
         """What the product logs."""
         self.differed += "count_back_differs" in line
+        self.turns += "open_slices_take_turns" in line
         self.say(line)
 
     def fail(self, what: str) -> None:
@@ -353,7 +355,7 @@ class World:
         profile = self.profile
         return Terms(
             profile.horizon_ms, profile.retention_ms, profile.flush_events,
-            profile.flush_interval_ms,
+            profile.flush_interval_ms, profile.open_bytes,
             self.substitutes.aggregator, self.substitutes.completeness,
         )  # fmt: skip
 

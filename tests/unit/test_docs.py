@@ -17,6 +17,7 @@ from dispatcher.sending.signing import signed_headers
 from docs import (
     fault_table,
     limit_table,
+    memory_table,
     metrics_table,
     operation_table,
     problem_table,
@@ -56,6 +57,7 @@ TABLES: tuple[tuple[str, Any], ...] = (
     ("docs/access.md", scope_table),
     ("docs/metrics.md", metrics_table),
     ("docs/faults.md", fault_table),
+    ("docs/operations.md", memory_table),
     ("docs/architecture.md", tree),
 )
 # They also name what is not here.

@@ -199,6 +199,12 @@ def default_partitions(settings: dict[str, Any]) -> int:
     return limits.PARTITIONS_EMBEDDED if embedded else limits.PARTITIONS_KAFKA
 
 
+def default_open_slices(settings: dict[str, Any]) -> int:
+    """The memory that open slices may take: one process may have all partitions."""
+    of_partitions: int = settings["partitions"] * limits.OPEN_SLICES_PARTITION_BYTES
+    return max(limits.OPEN_SLICES_BYTES_MIN, of_partitions)
+
+
 def default_seen_dir(settings: dict[str, Any]) -> Path:
     """Beside all else."""
     folder: Path = settings["data_dir"]

@@ -21,6 +21,7 @@ from meterline import limits
 from meterline.runtime.settings import connection_fields as connection
 from meterline.runtime.settings import delivery_fields as fields
 from meterline.runtime.settings import log_fields as log
+from meterline.runtime.settings import memory_fields as memory
 from meterline.runtime.settings import retention_fields as retention
 from meterline.runtime.settings.checks import (
     CONTROL_EMBEDDED,
@@ -36,6 +37,7 @@ from meterline.runtime.settings.checks import (
     checked_secret,
     checked_usage_url,
     default_networks,
+    default_open_slices,
     default_partitions,
     default_seen_dir,
     is_loopback,
@@ -288,22 +290,11 @@ class Settings(BaseSettings):
         "than 20,000 events come in meanwhile. Change it to trade freshness for fewer inserts.",
         examples=[1_000],
     )
-    flush_events: int = Field(
-        default=limits.FLUSH_EVENTS,
-        ge=1,
-        le=limits.SLICE_EVENTS_MAX,
-        description="Number of events after which counts are written earlier. Change it to use "
-        "less memory.",
-        examples=[20_000],
-    )
-    flush_bytes: int = Field(
-        default=limits.FLUSH_BYTES,
-        ge=1_048_576,
-        le=limits.UNFLUSHED_BYTES_MAX,
-        description="Bytes of memory, of events that wait to be written, after which counts are "
-        "written earlier. Change it to use less memory.",
-        examples=[16_777_216],
-    )
+    flush_events: memory.FlushEvents = limits.FLUSH_EVENTS
+    flush_bytes: memory.FlushBytes = limits.FLUSH_BYTES
+
+    open_slices_bytes: memory.OpenSlicesBytes = Field(default_factory=default_open_slices)
+    seen_cache_bytes: memory.SeenCacheBytes = limits.SEEN_CACHE_BYTES
 
     # --- delivering (each is described in delivery_fields) ---
     webhook_networks_allowed: fields.Networks = Field(default_factory=default_networks)

@@ -62,7 +62,7 @@ def aggregator(
     def open_seen(number: int) -> SeenStore:
         # In a folder of the usage store: where that is counted anew, so is what was seen.
         folder = settings.seen_dir / opened.log.id / opened.integrity.store_id / str(number)
-        return RocksSeenStore(folder, horizon_ms)
+        return RocksSeenStore(folder, horizon_ms, settings.seen_cache_bytes)
 
     stores = opened.stores
     step = Aggregator(
@@ -79,7 +79,7 @@ def aggregator(
     completeness = Completeness(step, completeness_lag_ms(settings), drained)
     retention_ms = settings.log_retention_days * DAY_MS
     bounds = FlushBounds(settings.flush_interval_ms, settings.flush_events, settings.flush_bytes)
-    intervals = Intervals(bounds, retention_ms)
+    intervals = Intervals(bounds, retention_ms, settings.open_slices_bytes)
     return step, Housekeeping(step, completeness, intervals, _retention(settings, opened))
 
 

@@ -62,6 +62,7 @@ class Telemetry:
             left = sum(max(0, one.keys_total - one.keys) for one in lacking)
             self.recorder.set(metrics.CATCH_UP_KEYS, left)
             self.recorder.set(metrics.OPEN_CELLS, sum(one.cells for one in slices))
+            self.recorder.set(metrics.OPEN_BYTES, sum(one.held_bytes for one in slices))
             self.recorder.set(metrics.SEAL_AGE, age_ms / 1_000)
             now_s = asyncio.get_running_loop().time()
             self.recorder.set(metrics.STALLED_SECONDS, standing.longest_s(now_s))

@@ -84,10 +84,6 @@ class Brought:
 
     message: Any
     value: bytes | None = b""
-    acked: bool = False
-
-    def ack(self) -> None:
-        self.acked = True
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -178,6 +174,14 @@ async def test_others_are_counted_while_one_catches_up(
 class Assigned(FaustWorker):
     """A worker of all partitions, whose records a test brings."""
 
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.acknowledged: list[tuple[int, int]] = []
+
+    def _acknowledge(self, number: int, offset: int) -> None:
+        super()._acknowledge(number, offset)
+        self.acknowledged.append((number, offset))
+
     def _assigned(self) -> set[int]:
         return set(range(PARTITIONS))
 
@@ -219,12 +223,16 @@ async def test_what_faust_brings_for_a_partition_that_is_not_open_is_read_later(
     events = await worker.brought(world)
     for event in events:
         await worker._take(event)  # noqa: SLF001 - as its agent does
-    assert not any(event.acked for event in events if event.message.record.partition == 0)
+    assert 0 not in {number for number, _ in worker.acknowledged}
     watching.free.set()
     await opened(*range(PARTITIONS))
     await worker._tick()  # noqa: SLF001 - it is read from the log
     await aggregator.flush()
     assert await world.value(meter) == 200
+    sealed = {number: it.sealed_end for number, it in aggregator.partitions.items()}
+    assert sorted(worker.acknowledged) == [
+        (number, offset) for number, end in sorted(sealed.items()) for offset in range(end)
+    ]
     await aggregator.close_all()
 
 

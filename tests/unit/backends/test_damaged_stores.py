@@ -14,6 +14,7 @@ from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.ports import SeenDamaged, Unavailable
 from meterline.usage import SeenRow
+from tests.simulation.raw import in_order
 
 pytestmark = pytest.mark.standard  # it starts processes with the embedded ClickHouse
 
@@ -61,21 +62,21 @@ def test_a_damaged_part_is_named_with_its_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*"])
 def test_a_seen_store_that_cannot_be_opened_is_set_aside(tmp_path: Path, name: str) -> None:
     first = RocksSeenStore(tmp_path, HORIZON_MS)
-    first.apply(ROWS, 2_000)
+    first.apply(in_order(ROWS), 2_000)
     first.close()
     for path in tmp_path.rglob(name):
         path.write_bytes(b"rubbish")
     again = RocksSeenStore(tmp_path, HORIZON_MS)
     assert again.applied == 0
     assert again.get_many(KEYS[:1]) == [None]
-    again.apply(ROWS, 2_000)
+    again.apply(in_order(ROWS), 2_000)
     again.close()
     assert len(list(tmp_path.glob("*.damaged-1"))) == 1
 
 
 def test_damage_that_a_read_finds_is_told_and_a_discarded_store_begins_anew(tmp_path: Path) -> None:
     first = RocksSeenStore(tmp_path, HORIZON_MS)
-    first.apply(ROWS, 2_000)
+    first.apply(in_order(ROWS), 2_000)
     first.close()
     files = list(tmp_path.rglob("*.sst"))
     assert files

@@ -18,7 +18,7 @@ from meterline.backends.rocksdb import RocksSeenStore
 from meterline.event import position
 from meterline.ports import SeenDamaged, Unavailable
 from meterline.usage import SeenRow
-from tests.simulation.raw import packed
+from tests.simulation.raw import in_order, packed
 
 HORIZON_MS = 1_000
 KEYS = [bytes([n]) * 16 for n in range(50)]
@@ -75,11 +75,11 @@ async def test_both_ways_make_the_same_store(tmp_path: Path, seed: int) -> None:
                 for at, key in enumerate(rng.sample(KEYS, 4))
             ]
         offset += 1
-        one.apply(rows, offset)
+        one.apply(in_order(rows), offset)
         if turn % 3:  # both ways follow each other
             await taken_in(other, rows, offset)
         else:
-            other.apply(rows, offset)
+            other.apply(in_order(rows), offset)
         if not rng.randrange(5):
             other.close()
             other = RocksSeenStore(tmp_path / "bulk", HORIZON_MS)
@@ -91,7 +91,7 @@ async def test_both_ways_make_the_same_store(tmp_path: Path, seed: int) -> None:
 
 async def test_what_is_given_up_was_never_there(tmp_path: Path) -> None:
     store = RocksSeenStore(tmp_path, HORIZON_MS)
-    store.apply(rows_of(KEYS[:3], 1), 2)
+    store.apply(in_order(rows_of(KEYS[:3], 1)), 2)
     bulk = store.bulk()
     await bulk.add(packed(rows_of(KEYS, 7)))
     bulk.give_up()
@@ -118,7 +118,7 @@ async def test_who_is_cancelled_leaves_no_thread_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stages", range(4))
 def test_a_kill_leaves_all_or_nothing(tmp_path: Path, stages: int) -> None:
     store = RocksSeenStore(tmp_path, HORIZON_MS)
-    store.apply(rows_of(KEYS[:3], 1), 2)
+    store.apply(in_order(rows_of(KEYS[:3], 1)), 2)
     store.close()
     command = [sys.executable, "-c", LIFE, str(tmp_path), str(stages)]
     done = subprocess.run(command, check=False, capture_output=True)
@@ -139,7 +139,7 @@ def test_a_kill_leaves_all_or_nothing(tmp_path: Path, stages: int) -> None:
 
 async def test_files_beside_a_store_that_are_lost_are_no_damage_of_it(tmp_path: Path) -> None:
     store = RocksSeenStore(tmp_path, HORIZON_MS)
-    store.apply(rows_of(KEYS[:3], 1), 2)
+    store.apply(in_order(rows_of(KEYS[:3], 1)), 2)
     lost = [store.bulk(), store.bulk()]
     await lost[1].add(packed(rows_of(KEYS, 7)))
     for folder in left(tmp_path):

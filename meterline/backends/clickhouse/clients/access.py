@@ -11,7 +11,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.httpclient import HttpClient
 from clickhouse_connect.driver.httputil import get_pool_manager
 
-from meterline.limits import CONNECT_TIMEOUT_S, USAGE_STORE_TIMEOUT_S
+from meterline.limits import CONNECT_TIMEOUT_S, ENGINE_CACHE_BYTES, USAGE_STORE_TIMEOUT_S
 
 
 class ServerAccess(NamedTuple):
@@ -37,7 +37,9 @@ def connected(url: str, access: ServerAccess = PLAIN) -> Client:
     Raises what clickhouse-connect raises: it asks the server for its version.
     """
     if url.startswith("chdb:"):
-        return clickhouse_connect.get_client(interface="chdb", path=url.removeprefix("chdb:"))
+        path = url.removeprefix("chdb:")
+        options = dict(ENGINE_CACHE_BYTES)
+        return clickhouse_connect.get_client(interface="chdb", path=path, chdb_options=options)
     parts = urlsplit(url)
     password = unquote(parts.password or "")
     more: dict[str, Any] = {}

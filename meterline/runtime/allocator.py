@@ -1,0 +1,33 @@
+"""The C allocator of a process: what is free goes back to the system.
+
+glibc gives threads arenas of their own, and keeps in each what large buffers leave. A process with
+many threads so holds hundreds of megabytes that nobody uses.
+"""
+
+import ctypes
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from meterline.limits import ALLOCATOR_ARENAS_MAX, ALLOCATOR_KEPT_BYTES, ALLOCATOR_MAPPED_BYTES
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # <malloc.h>
+_KNOBS: Final = {
+    _ARENA_MAX: ALLOCATOR_ARENAS_MAX,
+    _MMAP_THRESHOLD: ALLOCATOR_MAPPED_BYTES,
+    _TRIM_THRESHOLD: ALLOCATOR_KEPT_BYTES,
+}
+_CHOSEN: Final = ("MALLOC_", "GLIBC_TUNABLES")  # how variables begin by which a person chooses
+
+
+def bound_allocator(environment: Mapping[str, str] = os.environ) -> bool:
+    """Bound what it keeps; call it before there are threads. False where that was left as it is:
+    somebody has chosen otherwise, or it is another allocator.
+    """
+    if any(name.startswith(_CHOSEN) for name in environment):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return all(mallopt(knob, value) == 1 for knob, value in _KNOBS.items())

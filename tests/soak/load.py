@@ -1,0 +1,117 @@
+"""What a product is loaded with: events at a rate, meters that come and go, a report a minute."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any, Final
+
+from tests.faults.day_delivery import Delivery, account_of
+from tests.faults.day_events import METERS, Day
+from tests.journey.client import Server
+from tests.journey.receiver import Mailbox, Receiver
+from tests.journey.setups import SetUp, started
+
+V3: Final = "/api/v3/metering"
+AHEAD: Final = 100_000  # events that are not counted yet, while the top rate is looked for
+TOP_EVENTS: Final = 100_000_000  # more than there is time for
+TOP_WARM_S: Final = 20.0
+TOP_S: Final = 40.0
+LOOK_S: Final = 0.5
+CHANGE_EVERY_S: Final = 60.0
+GRACE_S: Final = 11  # the least: events may be under way for so long
+
+
+def make_meters(api: Server) -> None:
+    """Those that the generator knows the totals of."""
+    for definition in METERS:
+        api.made(f"{V3}/meters", definition)
+
+
+def make_report(api: Server, receiver: Receiver) -> Mailbox:
+    """Every minute, to every subject; where it comes in."""
+    box = receiver.mailbox("soak")
+    definition = {
+        "slug": "soak",
+        "meter_id_or_key": "amounts",
+        "type": "webhook",
+        "schedule": {"interval": "1m"},
+        "query": {},
+        "endpoint": {"url": box.url},
+        "grace_seconds": GRACE_S,
+    }
+    box.secret = api.made(f"{V3}/reports", definition)["signing_secret"]
+    return box
+
+
+def top_rate(setup: SetUp, seed: int, batch: int) -> float:
+    """Events a second that a new installation takes and counts, however many are sent; it is gone
+    afterwards.
+    """
+    with started(setup):
+        make_meters(setup.control)
+        day = Day(TOP_EVENTS, seed, int(time.time() * 1_000))
+        delivery = Delivery(day, [setup.ingest.url], ahead=AHEAD, batch=batch)
+        with delivery.running():
+            _followed(setup.control, delivery, TOP_WARM_S)
+            before, began_s = delivery.counted, time.monotonic()
+            _followed(setup.control, delivery, TOP_S)
+            return (delivery.counted - before) / (time.monotonic() - began_s)
+
+
+def _followed(api: Server, delivery: Delivery, seconds: float) -> None:
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        assert not delivery.failure, delivery.failure
+        follow(api, delivery)
+        time.sleep(LOOK_S)
+
+
+def follow(api: Server, delivery: Delivery) -> bool:
+    """Note how many events are counted; whether these are all of the log."""
+    counted, caught_up = account_of(api)
+    delivery.counted = max(counted, delivery.counted)
+    return caught_up
+
+
+@dataclass(slots=True)
+class Changes:
+    """A meter over the same events is made, and deleted a minute later, again and again: open
+    slices take it on, sealed ones are filled in, until it goes.
+    """
+
+    api: Server
+    made: int = 0
+    failures: list[str] = field(default_factory=list)
+    _ends: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def going(self) -> Iterator[None]:
+        """During the block."""
+        thread = threading.Thread(target=self._run, name="changes")
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ends.set()
+            thread.join()
+
+    def _run(self) -> None:
+        meter: dict[str, Any] | None = None
+        while not self._ends.wait(CHANGE_EVERY_S):
+            try:
+                if meter is None:
+                    meter = self.api.made(f"{V3}/meters", self._definition())
+                    self.made += 1
+                else:
+                    answer = self.api.ask("DELETE", f"{V3}/meters/{meter['id']}")
+                    assert answer.status == 204, f"{answer.status} {answer.body!r}"
+                    meter = None
+            except (AssertionError, OSError, HTTPException) as error:
+                self.failures.append(repr(error))
+
+    def _definition(self) -> dict[str, object]:
+        key = f"passing_{self.made}"
+        return {"key": key, "name": key, "aggregation": "count", "event_type": "usage"}

@@ -1,0 +1,50 @@
+"""What threads have freed goes back to the system."""
+
+import subprocess
+import sys
+
+import pytest
+
+from meterline.runtime.allocator import bound_allocator
+
+# Threads that live on, each of which freed buffers; printed is what the process holds more for it.
+LIFE = """
+import sys, threading
+from meterline.runtime.allocator import bound_allocator
+if sys.argv[1] == "bound":
+    assert bound_allocator({})
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+def work():
+    large = b"x" * (4 << 20)
+    del large
+    several = [b"x" * (1 << 20) for _ in range(7)]
+    del several
+    freed.wait()
+    ended.wait()
+freed, ended = threading.Barrier(17), threading.Event()
+before = resident()
+threads = [threading.Thread(target=work) for _ in range(16)]
+for thread in threads:
+    thread.start()
+freed.wait()
+print(resident() - before)
+ended.set()
+"""
+
+
+def kept(how: str) -> int:
+    done = subprocess.run(
+        [sys.executable, "-c", LIFE, how], check=True, capture_output=True, text=True, env={}
+    )
+    return int(done.stdout)
+
+
+def test_a_process_with_many_threads_keeps_less() -> None:
+    assert kept("bound") * 2 < kept("as it comes")
+
+
+@pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES"])
+def test_what_a_person_has_chosen_stays(name: str) -> None:
+    assert not bound_allocator({name: "8"})

@@ -79,8 +79,8 @@ def grown(world: World) -> list[Awaitable[None]]:
 
 
 async def _until(world: World) -> None:
-    """Rough times last until the log has grown."""
-    while world.loop.time() < 10 * ROUGH_S:
+    """Rough times last until the log has grown, however often its operator must begin again."""
+    while world.loop.time() < 30 * ROUGH_S:
         if is_grown(world):
             return
         await asyncio.sleep(0.3)

@@ -416,8 +416,8 @@ ENGINE_CACHE_BYTES: Final = (
 RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under load never ends
 
 # --- the seen store: one per partition ---
-# Of all partitions of a process. Filters and indexes are in it, 1.6 bytes a key: those of 10 million
-# keys fit beside blocks of copies. Where they do not, look-ups read some more from disk.
+# Of all partitions of a process. Filters and indexes are in it, 1.6 bytes a key: those of 10
+# million keys fit beside blocks of copies. Where they do not, look-ups read some more from disk.
 SEEN_CACHE_BYTES: Final = 32 * 1024 * 1024
 SEEN_FILTER_PART_BYTES: Final = 4_096  # of a filter or an index, that is read at once
 SEEN_CACHE_BYTES_MIN: Final = 8 * 1024 * 1024

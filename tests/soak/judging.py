@@ -82,16 +82,16 @@ class Grown:
 
 
 def grown(points: Points, from_s: float) -> Grown | None:
-    """How a series grows from then on: a quarter of its tops beside another. None: it is too short
+    """How a series grows from then on: a third of its tops beside another. None: it is too short
     to tell.
     """
     found = tops(points, from_s)
     windows = windows_of(points[-1][0] - from_s) if points else WINDOWS
     if len(found) < windows * WINDOWS_SHARE_MIN:
         return None
-    quarter = max(1, len(found) // 4)
-    before, after = median(found[:quarter]), median(found[-quarter:])
-    whole = len(found) / (len(found) - quarter)
+    third = max(1, len(found) // 3)  # three windows of an hour: one peak does not decide
+    before, after = median(found[:third]), median(found[-third:])
+    whole = len(found) / (len(found) - third)
     return Grown(before, after, (after - before) * whole)
 
 

@@ -129,7 +129,7 @@ def store_files(pid: int) -> int:
     found = 0
     for handle in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):  # it was closed just now
-            found += os.readlink(handle).endswith(STORE_SUFFIX)
+            found += handle.readlink().name.endswith(STORE_SUFFIX)
     return found
 
 

@@ -114,8 +114,7 @@ class World:
         self.failures: list[str] = []
         self.gateways: list[Gateway] = []
         self.groups: dict[str, Group] = {}
-        # beside whether it ended: count-backs that differed, and how often memory was waited for
-        self.over, self.differed, self.turns = False, 0, 0
+        self.over, self.differed, self.turns = False, 0, 0  # what was heard of: see `hear`
         self.asked: CheckedUsageStore | None = None  # by whoever asks for usage
         self._trace = trace
         self.senders = Senders(

@@ -31,7 +31,7 @@ from meterline.backends.control_store.progress import (
     growth,
 )
 from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
-from meterline.backends.control_store.progress.erasures import is_erased_from
+from meterline.backends.control_store.progress.erasure.erasures import is_erased_from
 from meterline.backends.control_store.progress.seal_sums import summed_end
 from meterline.backends.control_store.store import (
     SqlStore,

@@ -15,7 +15,7 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters.rows import folded, take_turn
 from meterline.backends.control_store.progress import filling, growth
 from meterline.backends.control_store.progress.blocks import publish
-from meterline.backends.control_store.progress.erased import (
+from meterline.backends.control_store.progress.erasure.erased import (
     erase_description,
     erase_redrives,
     erase_rows,

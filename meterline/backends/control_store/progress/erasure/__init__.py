@@ -1,0 +1,1 @@
+"""Who is erased, and which copies stand for their events."""

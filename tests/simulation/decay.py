@@ -1,7 +1,8 @@
 """Rows of sealed slices that the store loses in silence, and who finds that out.
 
 What is lost is in few answers, so a world goes on; and it is put back before the world is judged.
-Only late rows are read, of slices without a block: what answers lack then is not looked at.
+Only late rows are read, of slices without a block and for blocks: what answers lack then is not
+looked at.
 """
 
 import random
@@ -53,9 +54,11 @@ class Decay:
         return bool(self._usage.tables[table].get(identity) != row)
 
     def lacks_late(self) -> bool:
-        """Whether a late row is lost: answers through blocks may lack it, and no defence is due."""
-        lost = [of for of, (table, *_) in self.lost.items() if table.startswith("late")]
-        return any(map(self.is_lost, lost))
+        """Whether a late row was lost: answers through blocks may lack it, and no defence is due. A
+        block that was made meanwhile lacks it for good, where the row counts nothing but a rejected
+        value: the events of a block are compared with its seals.
+        """
+        return any(table.startswith("late") for table, *_ in self.lost.values())
 
     def is_seen(self, slice_id: SliceId, revisions: Sequence[int]) -> bool:
         """Whether it is, for whoever knows these revisions."""

@@ -3,7 +3,7 @@ that this build has migrated.
 
 Once in one process, which goes on, goes back, and both once more. Once on servers, where both
 builds run beside each other. The code of the build is kept with the recording; FOLDER is a checkout
-of another one. It is done before a release.
+of another one. A share of it is in tests/journey/test_back.py.
 """
 
 import argparse

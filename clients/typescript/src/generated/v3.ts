@@ -2444,6 +2444,8 @@ export interface components {
             effective_from?: string;
             /** @description Takes over once it is filled in; until then the meter is as shown. */
             pending_revision?: components["schemas"]["MeterRevision"];
+            /** @description The settings file defines it: it can be changed only there. */
+            from_settings: boolean;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -6019,6 +6021,7 @@ export interface operations {
                      *           },
                      *           "labels": {},
                      *           "revision": 3,
+                     *           "from_settings": false,
                      *           "created_at": "2026-01-31T10:00:00Z",
                      *           "updated_at": "2026-01-31T10:00:00Z"
                      *         }
@@ -6090,6 +6093,7 @@ export interface operations {
                      *       },
                      *       "labels": {},
                      *       "revision": 3,
+                     *       "from_settings": false,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
                      *     }
@@ -6144,6 +6148,7 @@ export interface operations {
                      *       },
                      *       "labels": {},
                      *       "revision": 3,
+                     *       "from_settings": false,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
                      *     }
@@ -6207,6 +6212,7 @@ export interface operations {
                      *       },
                      *       "labels": {},
                      *       "revision": 3,
+                     *       "from_settings": false,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z",
                      *       "description": "Of every model."

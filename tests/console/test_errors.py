@@ -20,6 +20,7 @@ from tests.services.local import LocalService, free_port
 
 SIGN_IN = "Sign in to Meterline"
 PATIENCE_MS = 60_000
+MINUTE_MS = 60_000
 USE_UP = """async path => {
     window.others = setInterval(() => fetch(path), 100);
     while ((await fetch(path)).status !== 429);
@@ -205,6 +206,7 @@ def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched
 
 
 def test_a_newer_console_of_the_server_is_offered(watched: Watched) -> None:
+    watched.page.clock.install()
     page = watched.open("/", "Overview")
     notice = page.get_by_text("The server has a newer console.")
     expect(notice).to_be_hidden()
@@ -214,9 +216,8 @@ def test_a_newer_console_of_the_server_is_offered(watched: Watched) -> None:
         route.fulfill(body=json.dumps(session), content_type="application/json")
 
     page.route(f"**{API}/session", newer)
-    # The page asks each minute, and when somebody comes back to it.
-    page.evaluate("document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))")
-    expect(notice).to_be_visible(timeout=90_000)
+    page.clock.fast_forward(MINUTE_MS)  # the page asks each minute
+    expect(notice).to_be_visible()
     page.unroute(f"**{API}/session")
     page.get_by_role("button", name="Load it").click()
     expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()

@@ -56,7 +56,7 @@ def selected(values: Path, selector: dict[str, Any]) -> set[str]:
 @files
 def test_helm_finds_nothing_wrong(values: Path) -> None:
     done = helm_run(
-        "lint", "--strict", str(CHART), "--values", str(values), "--kube-version", OLDEST
+        "lint", "--chart", str(CHART), "--values", str(values), "--kube-version", OLDEST
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout

@@ -30,6 +30,7 @@ from tests.journey.receiver import receiving
 from tests.scratch import memory_folder
 from tests.services.local import LocalService, free_port
 from tests.upgrade import servers
+from tests.upgrade.build import keep_build
 from tests.upgrade.life import SETTINGS, ClosingMailbox, Life, boxes, deliveries
 from tests.upgrade.recording import (
     DATA,
@@ -41,6 +42,7 @@ from tests.upgrade.recording import (
     Story,
     pack,
 )
+from tests.upgrade.released import freeze
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LISTENING: Final = Path(__file__).with_name("listening.py")
@@ -165,6 +167,8 @@ def main() -> None:
     )
     text = msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
     (RECORDED / given.name / MANIFEST).write_bytes(text)
+    freeze(given.name, build)
+    keep_build(build, given.name)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""`python -m tests.upgrade.back NAME --build FOLDER`: the build that made a recording, on stores
+"""`python -m tests.upgrade.back NAME [--build FOLDER]`: the build that made a recording, on stores
 that this build has migrated.
 
-FOLDER is a checkout of that build: `git worktree add FOLDER COMMIT`, as the manifest names it. Once
-in one process, which goes on, goes back and goes on again. Once on servers, where both builds run
-beside each other. It is done by hand before a release, for a test has one build only.
+Once in one process, which goes on, goes back, and both once more. Once on servers, where both
+builds run beside each other. The code of the build is kept with the recording; FOLDER is a checkout
+of another one. A share of it is in tests/journey/test_back.py.
 """
 
 import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,15 @@ from tests.journey.setups import Servers
 from tests.scratch import memory_folder
 from tests.upgrade import servers as places
 from tests.upgrade.answers import differences
+from tests.upgrade.build import unpack_build
 from tests.upgrade.life import NEXT_DAY, SETTINGS, WITHIN_S, counted, event, send
 from tests.upgrade.recording import names, unpack
 from tests.upgrade.servers import three
-from tests.upgrade.upgraded import Upgraded, upgraded
+from tests.upgrade.upgraded import ROOT, Upgraded, upgraded
 
 SOME = 100
+TURNS = (False, True, False, True)
+"""Whether the build before runs, or this one."""
 
 
 def lasting(up: Upgraded) -> list[str]:
@@ -39,12 +42,16 @@ def news(name: str) -> list[dict[str, Any]]:
     return [event(number, NEXT_DAY, name) for number in range(SOME)]
 
 
-def go_back(name: str, build: Path, folder: Path, receiver: Receiver) -> None:
+def go_back(
+    name: str, build: Path, folder: Path, receiver: Receiver, turns: Sequence[bool] = TURNS
+) -> None:
     """In one process, one build after the other."""
     story = unpack(name, "embedded", folder)
-    account = Counter(story.account)
-    for turn, runs in enumerate((None, build, None, build)):
-        with upgraded(story, folder, receiver, {}, *([runs] if runs else [])) as up:
+    account, ahead_ms = Counter(story.account), None
+    for turn, before in enumerate(turns):
+        runs = build if before else ROOT
+        with upgraded(story, folder, receiver, {}, runs, ahead_ms) as up:
+            ahead_ms = up.ahead_ms
             assert counted(up.server, account) == account
             check(lasting(up))
             send(up.server, [*news(f"turn-{turn}-"), *story.events[:SOME]])
@@ -52,7 +59,7 @@ def go_back(name: str, build: Path, folder: Path, receiver: Receiver) -> None:
             assert counted(up.server, account) == account
             check(up.audit().splitlines())
             up.process.kill()
-        say(f"one process, {'the build before' if runs else 'this build'}: as it should be")
+        say(f"one process, {'the build before' if before else 'this build'}: as it should be")
 
 
 def run_beside(name: str, build: Path, folder: Path, receiver: Receiver, servers: Servers) -> None:
@@ -67,7 +74,7 @@ def run_beside(name: str, build: Path, folder: Path, receiver: Receiver, servers
         run_command(["migrate"], folder, {**SETTINGS, **settings})
         check(lasting(before))
         say("servers, the build before, on the new schema: it answers as it did")
-        with upgraded(story, folder, receiver, settings) as after:
+        with upgraded(story, folder, receiver, settings, ROOT, before.ahead_ms) as after:
             for turn, one in enumerate((before, after, before)):
                 send(one.server, [*news(f"turn-{turn}-"), *story.events[:SOME]])
             account.update(received=6 * SOME, new=3 * SOME, duplicate=3 * SOME)
@@ -106,13 +113,14 @@ def main() -> None:
     """Both."""
     parser = argparse.ArgumentParser(prog="python -m tests.upgrade.back", description=__doc__)
     parser.add_argument("name", choices=names())
-    parser.add_argument("--build", type=Path, required=True, help="a checkout")
+    parser.add_argument("--build", type=Path, help="a checkout; the code that is kept, if left out")
     given = parser.parse_args()
-    build = given.build.resolve()
     with (
         tempfile.TemporaryDirectory(dir=memory_folder(), prefix="back-") as place,
         receiving() as receiver,
     ):
+        kept = given.build or unpack_build(given.name, Path(place) / "build")
+        build = kept.resolve()
         go_back(given.name, build, Path(place) / "embedded", receiver)
         with three() as servers:
             run_beside(given.name, build, Path(place) / "servers", receiver, servers)

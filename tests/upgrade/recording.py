@@ -136,9 +136,14 @@ def _add(archive: tarfile.TarFile, folder: Path, path: Path) -> None:
         entry.type = tarfile.DIRTYPE
         archive.addfile(entry)
     else:
-        content = path.read_bytes()
-        entry.size = len(content)
-        archive.addfile(entry, BytesIO(content))
+        archive.addfile(*added(entry.name, path.read_bytes()))
+
+
+def added(name: str, content: bytes) -> tuple[tarfile.TarInfo, BytesIO]:
+    """A file of an archive: the same whenever it is packed."""
+    entry = tarfile.TarInfo(name)
+    entry.mtime, entry.mode, entry.size = _EPOCH, 0o600, len(content)
+    return entry, BytesIO(content)
 
 
 def _archive(name: str, set_up: str) -> Path:

@@ -50,6 +50,7 @@ class Upgraded:
     process: LocalService
     server: Server
     boxes: Mapping[str, MovedMailbox]
+    ahead_ms: int  # its clock, of that of the machine
 
     @property
     def taken(self) -> list[str]:
@@ -116,15 +117,19 @@ def upgraded(
     receiver: Receiver,
     more: Mapping[str, str],
     build: Path = ROOT,
+    ahead_ms: int | None = None,
 ) -> Iterator[Upgraded]:
     """A process goes on with what was unpacked into a folder, at the time at which it was recorded.
-    `more` settings say where its stores are; `build` is the checkout that it runs.
+    `more` settings say where its stores are; `build` is the checkout that it runs. Its clock is
+    that of another process, if `ahead_ms` of that is given.
     """
     port = free_port()
     of_clock = folder / f"clock-{port}"
     of_clock.mkdir()
     clock = LaterClock(of_clock)
-    clock.move(story.end_ms + LATER_MS - clock.now_ms())
+    if ahead_ms is None:
+        ahead_ms = story.end_ms + LATER_MS - clock.now_ms()
+    clock.move(ahead_ms)
     boxes = {
         slug: MovedMailbox(f"{HOST}/{slug}", story.signing[slug], clock=clock) for slug in REPORTS
     }
@@ -140,7 +145,7 @@ def upgraded(
     process = role_process("up", ["up"], folder / f"up-{port}", port, settings, clock.program)
     try:
         process.start()
-        yield Upgraded(story, folder, settings, process, Server(process.url), boxes)
+        yield Upgraded(story, folder, settings, process, Server(process.url), boxes, ahead_ms)
     except BaseException as error:
         error.add_note(process.log_path.read_text(errors="replace")[-4000:])
         raise

@@ -1631,6 +1631,9 @@ type Meter struct {
 	EventType     string     `json:"event_type"`
 	EventsFrom    *time.Time `json:"events_from,omitempty"`
 
+	// FromSettings The settings file defines it: it can be changed only there.
+	FromSettings bool `json:"from_settings"`
+
 	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
 	ID     string            `json:"id"`
 	Key    string            `json:"key"`

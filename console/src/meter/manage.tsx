@@ -10,10 +10,20 @@ import { useApi, useMay, useParam } from "../state.js";
 
 type Meter = Schemas["Meter"];
 
+/** Where a meter of the settings file is changed: the server refuses it here. */
+export function InSettings() {
+  return (
+    <p>
+      The settings file of the server defines this meter (<code>meters</code>). Change it there, and
+      start the server again. It cannot be ended.
+    </p>
+  );
+}
+
 /** What can be done to a meter: revise it, end it. */
 export function MeterActions({ meter }: { meter: Meter }) {
   const may = useMay();
-  if (!may("meters:write")) return null;
+  if (meter.from_settings || !may("meters:write")) return null;
   return (
     <>
       <Link href={`/meters/${meter.key}/revise`} className="button">

@@ -9,6 +9,7 @@ import { faultsOf, together } from "../forms/faults.js";
 import { Answer, Link, Name, Page } from "../parts/basics.js";
 import { measured, type Definition } from "../rules/draft.js";
 import { DEFINITION_FIELDS, DefinitionFields, dimension } from "./definition-fields.js";
+import { InSettings } from "./manage.js";
 import { useMeter } from "./meter.js";
 import { Preview, usePreview } from "./preview.js";
 import { useRecentTypes, useSample } from "./samples.js";
@@ -29,16 +30,30 @@ export default function ReviseMeter() {
           }
           aside={<Link href={`/meters/${key}`}>Back to the meter</Link>}
         >
-          <p className="muted">
-            The revision is filled in from stored events, while the one in force goes on answering.
-            Then you compare both, and switch or discard it.
-          </p>
-          <Needs scope="meters:write">
-            <Form meter={found} />
-          </Needs>
+          {found.from_settings ? (
+            <div className="notice warn">
+              <InSettings />
+            </div>
+          ) : (
+            <Proposal meter={found} />
+          )}
         </Page>
       )}
     </Answer>
+  );
+}
+
+function Proposal({ meter }: { meter: Meter }) {
+  return (
+    <>
+      <p className="muted">
+        The revision is filled in from stored events, while the one in force goes on answering. Then
+        you compare both, and switch or discard it.
+      </p>
+      <Needs scope="meters:write">
+        <Form meter={meter} />
+      </Needs>
+    </>
   );
 }
 

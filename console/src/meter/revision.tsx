@@ -73,6 +73,7 @@ function Both({ meter, revision }: { meter: Meter; revision: Revision }) {
         title="How it stands"
         aside={
           may("meters:write") &&
+          !meter.from_settings &&
           waits(revision) && (
             <div className="row">
               <Discard meter={meter} revision={revision} />

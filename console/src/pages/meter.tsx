@@ -1,7 +1,7 @@
 import { useParams } from "wouter";
 
 import { api, unwrap, type Schemas } from "../api.js";
-import { MeterActions, Revisions } from "../meter/manage.js";
+import { InSettings, MeterActions, Revisions } from "../meter/manage.js";
 import { useMeter } from "../meter/meter.js";
 import {
   Answer,
@@ -66,6 +66,7 @@ function One({ meter }: { meter: Meter }) {
         )}
       </p>
       {meter.description && <p>{meter.description}</p>}
+      {meter.from_settings && <InSettings />}
       {end.data === undefined && end.isFetching ? (
         <p className="muted">Loading …</p>
       ) : (

@@ -79,6 +79,9 @@ class MeterShown(TypedDict):
             Field(description="Takes over once it is filled in; until then the meter is as shown."),
         ]
     ]
+    from_settings: Annotated[
+        bool, Field(description="The settings file defines it: it can be changed only there.")
+    ]
     created_at: InstantShown
     updated_at: InstantShown
 
@@ -97,6 +100,7 @@ _SHOWN: Final = {
     **_SENT,
     "labels": {},
     "revision": 3,
+    "from_settings": False,
     "created_at": "2026-01-31T10:00:00Z",
     "updated_at": "2026-01-31T10:00:00Z",
 }
@@ -231,6 +235,7 @@ def shown(meter: Meter, pending: MeterRevision | None) -> MeterShown:
         "revision": meter.revision,
         "effective_from": instant(meter.effective_from_ms),
         "pending_revision": None if pending is None else revision_shown(pending),
+        "from_settings": meter.from_settings,
         "created_at": rfc3339(meter.created_at_ms),
         "updated_at": rfc3339(meter.updated_at_ms),
     }

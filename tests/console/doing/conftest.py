@@ -1,5 +1,6 @@
 """A server of their own for tests that change much, and a receiver that takes deliveries."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -13,10 +14,11 @@ from tests.journey.setups import embedded, started
 @pytest.fixture(scope="package")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an embedded server with usage, refusals and a sync whose receiver is away.
-    Late usage is told after a second.
+    Late usage is told after a second. One meter is in its settings.
     """
-    soon = {"METERLINE_REVISION_PAUSE_S": "1"}
-    with started(embedded(tmp_path_factory.mktemp("doing"), soon)) as setup:
+    meters = [{"key": "of_file", "aggregation": "count", "event_type": "completion"}]
+    more = {"METERLINE_REVISION_PAUSE_S": "1", "METERLINE_METERS": json.dumps(meters)}
+    with started(embedded(tmp_path_factory.mktemp("doing"), more)) as setup:
         fill(setup.control)
         yield setup.control.url
 

@@ -149,3 +149,17 @@ def test_a_meter_of_a_sync_says_why_it_cannot_be_ended(keyboard: Keyboard) -> No
     keyboard.press("End the meter")
     expect(page.get_by_role("alertdialog").get_by_role("alert")).to_contain_text("tokens-daily")
     keyboard.refused(409)
+
+
+def test_a_meter_of_the_settings_file_is_changed_there(keyboard: Keyboard) -> None:
+    watched = keyboard.watched
+    page = watched.open("/meters/of_file", "of_file")
+    expect(page.get_by_text("The settings file of the server defines this meter")).to_be_visible()
+    for role in ("button", "link"):
+        for name in ("Revise", "End"):
+            assert page.get_by_role(role, name=name, exact=True).count() == 0, name
+    keyboard.looked_at()
+    watched.open("/meters/of_file/revise", "Revise of_file")
+    expect(page.get_by_text("The settings file of the server defines this meter")).to_be_visible()
+    assert page.locator("form").count() == 0
+    keyboard.looked_at()

@@ -2444,6 +2444,8 @@ export interface components {
             effective_from?: string;
             /** @description Takes over once it is filled in; until then the meter is as shown. */
             pending_revision?: components["schemas"]["MeterRevision"];
+            /** @description The settings file defines it: it can be changed only there. */
+            from_settings: boolean;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -6028,6 +6030,7 @@ export interface operations {
                      *           },
                      *           "labels": {},
                      *           "revision": 3,
+                     *           "from_settings": false,
                      *           "created_at": "2026-01-31T10:00:00Z",
                      *           "updated_at": "2026-01-31T10:00:00Z"
                      *         }
@@ -6099,6 +6102,7 @@ export interface operations {
                      *       },
                      *       "labels": {},
                      *       "revision": 3,
+                     *       "from_settings": false,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
                      *     }
@@ -6153,6 +6157,7 @@ export interface operations {
                      *       },
                      *       "labels": {},
                      *       "revision": 3,
+                     *       "from_settings": false,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
                      *     }
@@ -6216,6 +6221,7 @@ export interface operations {
                      *       },
                      *       "labels": {},
                      *       "revision": 3,
+                     *       "from_settings": false,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z",
                      *       "description": "Of every model."

@@ -28,12 +28,24 @@ async def test_a_created_meter_is_shown_as_it_was_sent(api: Api) -> None:
         "events_from": "2022-12-31T23:00:00Z",
         "id": made["id"],
         "revision": 1,
+        "from_settings": False,
         "created_at": at,
         "updated_at": at,
     }
     for name in (made["id"], made["id"].lower(), "distance"):
         assert await api.json("GET", f"{PATH}/{name}") == made
         assert await api.json("GET", f"/api/v3/openmeter/meters/{name}") == made
+
+
+async def test_a_meter_of_the_settings_file_says_so(api: Api) -> None:
+    draft = MeterDraft("calls", "Calls", Aggregation.COUNT, "call")
+    await api.stores.catalogue.put_settings_meter("default", draft, NOW_MS)
+    assert (await api.json("GET", f"{PATH}/calls"))["from_settings"] is True
+    (listed,) = (await api.json("GET", PATH))["data"]
+    assert listed["from_settings"] is True
+    for method, more in (("PUT", {"json": {"name": "Other"}}), ("DELETE", {})):
+        problem = await api.json(method, f"{PATH}/calls", 409, **more)
+        assert "settings file" in problem["detail"]
 
 
 async def test_a_meter_needs_few_words(api: Api) -> None:

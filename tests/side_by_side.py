@@ -29,6 +29,9 @@ TOGETHER: Final = {
         ),
         "flights",
     ),
+    # The longest three: each begins in a process, while the store that it rewrites is small.
+    "unit/aggregator/test_dropped_revisions.py": "unit/aggregator/test_dropped_revisions.py",
+    "unit/aggregator/test_erasure.py": "unit/aggregator/test_erasure.py",
     "unit/aggregator": "unit/aggregator",
     "contract/usage": "contract/usage",
     "contract/reports": "contract/reports",
@@ -51,6 +54,8 @@ APART: Final = frozenset({"simulation/test_worlds.py"})
 LONGEST: Final = (
     # Rewrites whole tables of the store that its process has: ten times as long once that is large,
     # so no process does this after contract/usage.
+    "unit/aggregator/test_dropped_revisions.py",
+    "unit/aggregator/test_erasure.py",
     "unit/aggregator",
     "flights",
     "contract/usage",

@@ -28,7 +28,7 @@ from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.record import kafka_record

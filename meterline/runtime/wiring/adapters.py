@@ -42,13 +42,13 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.evidence import SqlEvidence
+from meterline.backends.control_store.progress.partitions.shards import SqlShards
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
-from meterline.backends.control_store.progress.shards import SqlShards
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import KafkaLog, open_kafka_log

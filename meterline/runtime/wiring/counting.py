@@ -24,7 +24,7 @@ from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.holdings import ClickHousePeriods
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.growth import AGGREGATOR
 from meterline.backends.kafka.inbox import InboxWatch

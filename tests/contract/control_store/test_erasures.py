@@ -12,8 +12,8 @@ from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
-from meterline.backends.control_store.progress.erasure.erased import FAILURE
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erased import FAILURE
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.tables.access import changes, subjects
 from meterline.backends.control_store.tables.columns import metadata

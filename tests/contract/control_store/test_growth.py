@@ -9,7 +9,7 @@ import pytest
 from aggregator.erasure import ErasedStores, Eraser
 from ingest.growth import begin_growth, set_marks
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.event import Layout, Record, RecordKind, decode_mark
 from meterline.limits import GROWTH_OFFSETS

@@ -3,7 +3,7 @@
 import asyncio
 
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.progress.shards import SqlShards
+from meterline.backends.control_store.progress.partitions.shards import SqlShards
 
 
 async def test_a_partition_stays_where_it_was_put(control_database: Database) -> None:

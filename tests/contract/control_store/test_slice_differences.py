@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.control_store.tables.meters import slice_differences

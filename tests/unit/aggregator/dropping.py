@@ -18,7 +18,7 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.tables.meters import (
     catalogue_version,

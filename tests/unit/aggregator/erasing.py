@@ -15,7 +15,7 @@ from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.tables.meters import logs, meter_revisions
 from meterline.backends.control_store.tables.meters import meters as meters_table
 from meterline.event import encode_pack, identity_key, partition_of

@@ -19,7 +19,7 @@ from meterline.backends.control_store.access.subjects import SqlSubjectStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
-from meterline.backends.control_store.progress.erasure.erasures import SqlErasureStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
 from meterline.backends.control_store.progress.retention import SqlRetention

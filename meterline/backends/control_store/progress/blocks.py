@@ -22,7 +22,7 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.progress import filling
-from meterline.backends.control_store.progress.erasure.erased import is_unsettled
+from meterline.backends.control_store.progress.erased import is_unsettled
 from meterline.backends.control_store.progress.seal_sums import all_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks

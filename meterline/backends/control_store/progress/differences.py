@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import put
 from meterline.backends.control_store.meters.kept_events import notices
-from meterline.backends.control_store.progress.erasure.erasures import was_erased_from
+from meterline.backends.control_store.progress.erasures import was_erased_from
 from meterline.backends.control_store.store import fetch_int, json_text
 from meterline.backends.control_store.tables.meters import slice_differences
 from meterline.usage import (

@@ -14,7 +14,7 @@ from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.revision_rows import revision_of
 from meterline.backends.control_store.meters.rows import take_turn, with_revisions
 from meterline.backends.control_store.progress import filling
-from meterline.backends.control_store.progress.erasure.erased import is_unsettled
+from meterline.backends.control_store.progress.erased import is_unsettled
 from meterline.backends.control_store.store import SqlStore, fetch_int, reads, writes
 from meterline.backends.control_store.tables.meters import (
     catalogue_version,

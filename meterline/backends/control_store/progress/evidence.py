@@ -9,7 +9,7 @@ from sqlalchemy.sql import ColumnElement
 from meterline.audit import AuditedBody, AuditedRun, AuditSpan, Filled, RunPlace, SlicePlace
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters.kept_events import notices
-from meterline.backends.control_store.progress.erasure.erased import FAILURE
+from meterline.backends.control_store.progress.erased import FAILURE
 from meterline.backends.control_store.progress.seal_sums import summed_end
 from meterline.backends.control_store.store import SqlStore, fetch_int, read_by, reads
 from meterline.backends.control_store.tables.meters import (

@@ -10,7 +10,7 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
 from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.progress import filling
-from meterline.backends.control_store.progress.erasure.erasures import begun_in
+from meterline.backends.control_store.progress.erasures import begun_in
 from meterline.backends.control_store.tables.meters import (
     fill_bounds,
     fill_marks,

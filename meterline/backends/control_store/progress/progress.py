@@ -23,15 +23,10 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
-from meterline.backends.control_store.progress import (
-    catch_ups,
-    differences,
-    filling,
-    fills,
-    growth,
-)
+from meterline.backends.control_store.progress import differences, filling, fills
 from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
-from meterline.backends.control_store.progress.erasure.erasures import is_erased_from
+from meterline.backends.control_store.progress.erasures import is_erased_from
+from meterline.backends.control_store.progress.partitions import catch_ups, growth
 from meterline.backends.control_store.progress.seal_sums import summed_end
 from meterline.backends.control_store.store import (
     SqlStore,

@@ -11,7 +11,7 @@ from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.meters.rows import folded, take_turn
 from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.blocks import blocks_of
-from meterline.backends.control_store.progress.growth import partitions_of
+from meterline.backends.control_store.progress.partitions.growth import partitions_of
 from meterline.backends.control_store.progress.seal_sums import first_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, read_by, reads, writes
 from meterline.backends.control_store.tables.meters import (

@@ -11,7 +11,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.kept_events import notices
-from meterline.backends.control_store.progress.erasure.erasures import begin_again
+from meterline.backends.control_store.progress.erasures import begin_again
 from meterline.backends.control_store.progress.seal_sums import seal_rows
 from meterline.backends.control_store.store import SqlStore, fetch_int, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks

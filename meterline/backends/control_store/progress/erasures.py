@@ -13,14 +13,15 @@ from meterline.access import COMMAND, Action, Change, Kind
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters.rows import folded, take_turn
-from meterline.backends.control_store.progress import filling, growth
+from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.blocks import publish
-from meterline.backends.control_store.progress.erasure.erased import (
+from meterline.backends.control_store.progress.erased import (
     erase_description,
     erase_redrives,
     erase_rows,
     names_in_filters,
 )
+from meterline.backends.control_store.progress.partitions import growth
 from meterline.backends.control_store.store import (
     SqlStore,
     fetch_int,

@@ -1,1 +1,0 @@
-"""Who is erased, and which copies stand for their events."""

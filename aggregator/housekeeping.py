@@ -41,6 +41,7 @@ class Intervals:
     flush: FlushBounds
     retention_ms: int
     open_bytes: int = OPEN_SLICES_BYTES_MIN
+    open_bytes_each: int = 0  # of a partition: the bound follows the log where nobody chose one
 
 
 class Housekeeping:
@@ -96,6 +97,8 @@ class Housekeeping:
         await self._completeness.claim()
         if passed(now_ms, self._laid_out_ms, LAYOUT_LOOK_MS):
             await self._aggregator.look_at_layout()
+            of_all = self._aggregator.log.partitions * self._intervals.open_bytes_each
+            self.room.bytes_max = max(self._intervals.open_bytes, of_all)
             self._laid_out_ms = now_ms
         await self._tell_catch_ups(now_ms)
         await self._switch_if_due(now_ms)

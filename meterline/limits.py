@@ -487,6 +487,7 @@ WORKER_BACKOFF_MIN_S: Final = 0.2
 WORKER_BACKOFF_MAX_S: Final = 10.0
 FAUST_BUFFER_RECORDS_MAX: Final = 32  # Faust's default of 4,096 packs would be gigabytes
 FAUST_HELD_RECORDS_MAX: Final = 65_536  # of a partition not counted yet, as ranges: then it waits
+FULL_LOOK_MS: Final = 1_000  # while Faust waits, the log is asked what there is of the others
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
 FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are given to stop
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet

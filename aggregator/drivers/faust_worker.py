@@ -17,6 +17,7 @@ import structlog
 from faust.tables import TableManager
 from faust.types import TP
 
+from aggregator.catalogue_debounce import passed
 from aggregator.drivers.faust_credentials import credentials
 from aggregator.drivers.held_records import HeldRecords, Sealed
 from aggregator.drivers.openings import Openings
@@ -32,6 +33,7 @@ from meterline.limits import (
     FAUST_METADATA_MAX_AGE_MS,
     FAUST_SESSION_TIMEOUT_S,
     FAUST_STOP_TIMEOUT_S,
+    FULL_LOOK_MS,
     HOUSEKEEPING_INTERVAL_S,
     REREAD_ALONE_S,
     REREAD_TURN_S,
@@ -79,8 +81,7 @@ class FaustWorker:
         self._lock = asyncio.Lock()
         self._held: dict[int, HeldRecords] = defaultdict(HeldRecords)  # not yet sealed
         self._topic = membership.topic
-        # offset after the last record that Faust brought, or should have
-        self._fed_end: dict[int, int] = {}
+        self._fed_end: dict[int, int] = {}  # after what Faust brought, or should have
         self._openings = Openings(aggregator, standing)
         self._behind: set[int] = set()  # what came while they were prepared is not read yet
         self._revoked: set[int] = set()
@@ -89,6 +90,7 @@ class FaustWorker:
         self._failed: asyncio.Future[Any] | None = None
         self._stopping = False
         self._held_max = held_max
+        self._full_looked_ms: dict[int, int] = {}  # while Faust waits, when the log was asked
         self._renewed = renewed
         self.app = _app(membership)
         raw = self.app.topic(
@@ -273,7 +275,7 @@ class FaustWorker:
     def _mind_turns(self, now_ms: int) -> None:
         """Who waits for memory does not stand still, as long as another one gets on."""
         if self._housekeeping.room.gets_on(now_ms):
-            self._lag.reset()
+            self._lag.forget(self._behind)
             if self._standing is not None:
                 self._standing.waits(asyncio.get_running_loop().time())
 
@@ -281,7 +283,9 @@ class FaustWorker:
         """Where Faust does not bring what the log has, it is read from there."""
         offset = self._aggregator.partitions[number].next_offset
         if self._full:
-            if offset >= self._fed_end.get(number, 0):
+            looked_ms = self._full_looked_ms.get(number, 0)
+            if offset >= self._fed_end.get(number, 0) and passed(now_ms, looked_ms, FULL_LOOK_MS):
+                self._full_looked_ms[number] = now_ms
                 self._fed_end[number] = await self._aggregator.log.end(number)
                 self._behind.add(number)
             return
@@ -360,9 +364,7 @@ class FaustWorker:
 
 
 class _NoTables(TableManager):
-    """Faust waits a second for tables that a program may still declare. Nothing is kept in tables
-    here.
-    """
+    """Faust waits a second for tables that a program may still declare: here are none."""
 
     async def sleep(self, n: Any) -> None:
         """At once."""

@@ -23,6 +23,7 @@ class Room:
         self._grew_ms = 0
         self._grew = False  # since its turn began
         self._took_ms = 0  # when any partition took records in
+        self._refused: dict[int, None] = {}  # partitions that wait for a turn, in order
 
     @property
     def is_full(self) -> bool:
@@ -50,17 +51,32 @@ class Room:
                 self._turn = None
             elif self._slice is None and held is not None:
                 self._slice = held.id.slice
+        self._hand_on(partitions, now_ms)
         return self.is_full and not was_full
+
+    def _hand_on(self, partitions: Mapping[int, Partition], now_ms: int) -> None:
+        """First come, first served: else those that are asked for last would never have a turn."""
+        self._refused = {it: None for it in self._refused if it in partitions and self.is_full}
+        if self._turn is None and self._refused:
+            number = next(iter(self._refused))
+            del self._refused[number]
+            self._begin(partitions[number], now_ms)
+
+    def _begin(self, partition: Partition, now_ms: int) -> None:
+        self._turn, self._grew_ms, self._grew = partition.number, now_ms, False
+        self._slice = None if partition.slice is None else partition.slice.id.slice
 
     def may_grow(self, partition: Partition, now_ms: int) -> bool:
         """Whether records that are there may be taken in by a partition now. Where partitions take
-        turns, whoever asks first is next.
+        turns, whoever has waited longest is next.
         """
         if not self.is_full:
             return True
         if self._turn is None:
-            self._turn, self._grew_ms, self._grew = partition.number, now_ms, False
-            self._slice = None if partition.slice is None else partition.slice.id.slice
+            self._refused.pop(partition.number, None)
+            self._begin(partition, now_ms)
+        if self._turn != partition.number:
+            self._refused.setdefault(partition.number)
         return self._turn == partition.number
 
     def took(self, number: int, records: int, now_ms: int) -> None:

@@ -33,7 +33,7 @@ from meterline.backends.kafka.topic import renew_password
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog
 from meterline.event import Record
-from meterline.limits import SEEN_MARGIN_DAYS, STALLED_AFTER_S
+from meterline.limits import OPEN_SLICES_PARTITION_BYTES, SEEN_MARGIN_DAYS, STALLED_AFTER_S
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker, completeness_lag_ms
 from meterline.runtime.wiring.connections import kafka_security
@@ -79,7 +79,9 @@ def aggregator(
     completeness = Completeness(step, completeness_lag_ms(settings), drained)
     retention_ms = settings.log_retention_days * DAY_MS
     bounds = FlushBounds(settings.flush_interval_ms, settings.flush_events, settings.flush_bytes)
-    intervals = Intervals(bounds, retention_ms, settings.open_slices_bytes)
+    chosen = "open_slices_bytes" in settings.model_fields_set
+    each = 0 if chosen else OPEN_SLICES_PARTITION_BYTES
+    intervals = Intervals(bounds, retention_ms, settings.open_slices_bytes, each)
     return step, Housekeeping(step, completeness, intervals, _retention(settings, opened))
 
 

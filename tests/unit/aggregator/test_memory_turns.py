@@ -59,7 +59,8 @@ async def test_partitions_on_faust_take_turns(
     turns = 0
     for record in together:
         before, was_full = open_slices(), housekeeping.room.is_full
-        message = SimpleNamespace(record=record, value=b"", offset=record.offset)
+        at = record.partition
+        message = SimpleNamespace(record=record, partition=at, value=b"", offset=record.offset)
         await worker._take(Brought(message))  # noqa: SLF001 - as its agent does
         grew = [number for number, it in open_slices().items() if before.get(number) != it]
         if was_full:

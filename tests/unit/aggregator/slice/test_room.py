@@ -93,6 +93,19 @@ def test_one_goes_on_until_its_slice_is_sealed_then_another() -> None:
     assert it.may(1)
 
 
+def test_whoever_waits_has_a_turn_however_much_comes_for_those_that_ask_before() -> None:
+    it, turns = shell(10, 4, 4, 4, 4), []
+    for _ in range(12):
+        it.look()
+        for number, part in it.parts.items():  # in this order, as a worker does
+            if it.may(number):
+                it.room.took(number, 1, it.now_ms)
+                part.offset += 1
+                part.slice = Open(SliceId(1, number, part.offset), 4)  # there is always more
+                turns.append(number)
+    assert turns == [0, 1, 2, 3] * 3
+
+
 @pytest.mark.parametrize("how", ["taken away", "nothing there", "silent"])
 def test_a_turn_ends_where_nothing_comes_of_it(how: str) -> None:
     it = shell(10, 6, 6)

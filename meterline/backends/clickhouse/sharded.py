@@ -5,6 +5,7 @@ asked of all of them is asked of the first, in a database beside its own: its ta
 every server, by a cluster that the first server's configuration names.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from meterline.backends.clickhouse.clients.access import PLAIN, ServerAccess
 from meterline.backends.clickhouse.clients.lanes import COUNTING, Lane
-from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.connection import Connection, reading_of
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.schema import TABLES_MADE
 from meterline.ports import SILENT, Recorder, Unavailable
@@ -31,6 +32,10 @@ _ALWAYS: Final[Mapping[str, Any]] = {
     "optimize_skip_unused_shards": 0,
     "optimize_distributed_group_by_sharding_key": 0,
 }
+# The first server asks the others for their rows: ATTEMPT_TO_READ_AFTER_EOF, SOCKET_TIMEOUT,
+# NETWORK_ERROR, ALL_CONNECTION_TRIES_FAILED. The first is also said of a part that is short.
+_AWAY: Final = re.compile(r"Code: (32|209|210|279)\b")
+_IS_AWAY: Final = "a server of the usage store does not answer, and nothing less is told without it"
 _HELD: Final = " UNION DISTINCT ".join(
     f"SELECT DISTINCT partition FROM {table}"  # noqa: S608 - our tables
     for table in ("accounts", "events", "rejects", "seen")
@@ -146,6 +151,12 @@ class ShardedConnection(Connection):
     def servers(self) -> Sequence[Connection]:
         """See `Connection`."""
         return self._servers
+
+    def said(self, error: Exception) -> str:
+        """See `Connection`."""
+        if _AWAY.search(str(error)) and reading_of(error) is None:
+            return _IS_AWAY
+        return super().said(error)
 
     async def at(self, partition: int) -> Connection:
         """See `Connection`."""

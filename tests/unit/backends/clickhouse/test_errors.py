@@ -1,0 +1,28 @@
+"""What is told of an error of the engine, of one server and of several."""
+
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
+
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.sharded import ShardedConnection
+
+SHORT = (
+    "Code: 32. DB::Exception: Attempt to read after eof: (while reading column text): (while"
+    " reading from part /var/lib/clickhouse/store/all_1_1_0/ in table meterline.events (0a) located"
+    " on disk default): While executing MergeTreeSelect. (ATTEMPT_TO_READ_AFTER_EOF)"
+)
+GONE = "Code: 32. DB::Exception: Attempt to read after eof. (ATTEMPT_TO_READ_AFTER_EOF)"
+REFUSED = "Code: 279. DB::Exception: All connection tries failed. (ALL_CONNECTION_TRIES_FAILED)"
+AWAY = "a server of the usage store does not answer, and nothing less is told without it"
+ONE, SEVERAL = Connection("http://a/b"), ShardedConnection(["http://a/b", "http://c/b"], "both")
+
+
+@pytest.mark.parametrize("connection", [ONE, SEVERAL])
+def test_a_part_that_is_short_is_named(connection: Connection) -> None:
+    assert "(table events, part all_1_1_0)" in connection.said(DatabaseError(SHORT))
+
+
+@pytest.mark.parametrize("text", [GONE, REFUSED])
+def test_a_server_that_is_away_is_told_only_of_several(text: str) -> None:
+    assert SEVERAL.said(DatabaseError(text)) == AWAY
+    assert text.startswith(ONE.said(DatabaseError(text)))

@@ -80,12 +80,18 @@ class ClickHouseHoldings:
         are. A process that knows of fewer finds another id from now on.
         """
         servers = self._connection.servers
-        for number, server in enumerate(servers if len(servers) > 1 else ()):
-            known_by = id_of(store_id, number, len(servers))
-            if {one for (one,) in await server.query("SELECT id FROM installation", {})} != {
-                known_by
-            }:
-                await self._name(server, known_by)
+        # The last one first, and a new id before the old one goes: wherever this ends early, as at
+        # a full disk, the ids that are there still tell the store.
+        for number in reversed(range(len(servers) if len(servers) > 1 else 0)):
+            server, known_by = servers[number], id_of(store_id, number, len(servers))
+            there = {one for (one,) in await server.query("SELECT id FROM installation", {})}
+            if known_by not in there:
+                await server.insert("installation", ("id",), [(known_by,)])
+            if there - {known_by}:
+                await server.execute(
+                    f"ALTER TABLE installation DELETE WHERE id != '{known_by}'"
+                    " SETTINGS mutations_sync = 2"
+                )
 
     async def _name(self, server: Connection, known_by: str) -> None:
         await server.execute("TRUNCATE TABLE installation")

@@ -192,6 +192,32 @@ async def test_a_server_is_added(two_servers: Shards, fresh_numbers: Iterator[in
         await one.close()
 
 
+async def test_a_disk_that_is_full_while_servers_are_named_loses_no_id(two_servers: Shards) -> None:
+    urls = two_servers.urls(f"full_{uuid4().hex}")
+    store = await opened(urls)
+    first, second = store.connection.servers
+    await ClickHouseHoldings(first).adopt("a")
+    holdings = ClickHouseHoldings(store.connection)
+    for server, then in ((second, [["a"], []]), (first, [["a"], ["a 2 of 2"]])):
+        await server.execute("ALTER TABLE installation ADD CONSTRAINT full CHECK id = ''")
+        with pytest.raises(Unavailable, match="full"):
+            await holdings.name_servers("a")
+        assert await _ids(store) == then
+        assert (await holdings.holdings(1, {}, {})).ids == ("a",), "nothing is taken for lost"
+        await server.execute("ALTER TABLE installation DROP CONSTRAINT full")
+    await first.insert("installation", ("id",), [("a 1 of 2",)])  # the older one did not go
+    assert (await holdings.holdings(1, {}, {})).ids == ("a",)
+    for _ in range(2):
+        await holdings.name_servers("a")
+        assert await _ids(store) == [["a 1 of 2"], ["a 2 of 2"]]
+    await store.close()
+
+
+async def _ids(store: ClickHouseUsageStore) -> list[list[str]]:
+    asked = [await one.query("SELECT id FROM installation", {}) for one in store.connection.servers]
+    return [[str(one) for (one,) in rows] for rows in asked]
+
+
 async def test_tables_that_are_read_together_are_made_once(two_servers: Shards) -> None:
     urls = two_servers.urls(f"made_{uuid4().hex}")
     store = await opened(urls)

@@ -11,10 +11,7 @@ from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.usage import (
-    EVENTS,
-    MINUTE_TABLES,
-    REJECTS,
-    SEEN,
+    BY_PERIOD,
     Holdings,
     Life,
     Period,
@@ -23,7 +20,6 @@ from meterline.usage import (
     store_of,
 )
 
-_BY_PERIOD: Final = (EVENTS, REJECTS, SEEN, *MINUTE_TABLES)
 _YEAR_CHARS: Final = 4  # of `2026`
 _MONTH_CHARS: Final = 6  # of `202601`; a week is named by its Monday, as `20260105`
 
@@ -108,7 +104,7 @@ class ClickHousePeriods:
         """See the port."""
         found: set[tuple[str, str]] = set()
         for server in self._connection.servers:
-            rows = await server.query(QUERIES["periods"], {"tables": list(_BY_PERIOD)})
+            rows = await server.query(QUERIES["periods"], {"tables": list(BY_PERIOD)})
             found |= {(table, name) for table, name in rows}
         return [Period(table, name, *period_bounds(name)) for table, name in sorted(found)]
 
@@ -121,7 +117,7 @@ class ClickHousePeriods:
 
     async def drop(self, period: Period) -> None:
         """See the port."""
-        assert period.table in _BY_PERIOD, "the others are not partitioned by time"
+        assert period.table in BY_PERIOD, "the others are not partitioned by time"
         # The server's own bound protects tables from hands; here the size was decided elsewhere.
         for server in self._connection.servers:
             await server.execute(

@@ -16,7 +16,8 @@ from meterline.backends.clickhouse.clients.lanes import COUNTING, Lane
 from meterline.backends.clickhouse.connection import Connection, reading_of
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.schema import TABLES_MADE
-from meterline.ports import SILENT, Recorder, Unavailable
+from meterline.ports import SILENT, Recorder, Unavailable, Unsuitable
+from meterline.usage import BY_PERIOD
 
 Place = Callable[[int], Awaitable[Mapping[int, int]]]
 """The server of each partition, once this one has one. Raises `Unavailable`."""
@@ -197,8 +198,27 @@ class ShardedConnection(Connection):
                     )
         return found
 
+    async def check_alike(self) -> None:
+        """Whether the tables of all servers can be read as one. Raises `Unsuitable`: periods of a
+        table that an older build partitioned otherwise have other names.
+        """
+        wanted: dict[str, str] = {}
+        for number, server in enumerate(self._servers, 1):
+            rows = await server.query(QUERIES["partitioned"], {"tables": list(BY_PERIOD)})
+            for table, key in rows:
+                if wanted.setdefault(table, key) != key:
+                    raise Unsuitable(
+                        f"usage store: table {table} of server {number} is partitioned by {key},"
+                        f" and that of the first by {wanted[table]}: an older build made it. These"
+                        " servers cannot be one store. `meterline export` the store, and `meterline"
+                        " import` it into new servers (docs/backup.md)"
+                    )
+
     async def make_together(self) -> None:
-        """Make the tables that are read together, or make them anew where columns were added."""
+        """Make the tables that are read together, or make them anew where columns were added.
+        Raises as `check_alike` does.
+        """
+        await self.check_alike()
         wanted, have = await _tables(self._servers[0]), await _tables(self)
         database = database_of(self._urls[0])
         for statement in together(database, self.cluster, wanted, have):

@@ -12,10 +12,11 @@ import pytest
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
+from meterline.backends.clickhouse.named_sql import TABLES
 from meterline.backends.clickhouse.sharded import ShardedConnection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.meter import Aggregation, Meter
-from meterline.ports import Unavailable
+from meterline.ports import Unavailable, Unsuitable
 from meterline.runtime.commands.doctor.finding import Level
 from meterline.runtime.commands.doctor.servers import look_at_clickhouse
 from meterline.runtime.settings.reading import Settings
@@ -216,6 +217,29 @@ async def test_a_disk_that_is_full_while_servers_are_named_loses_no_id(two_serve
 async def _ids(store: ClickHouseUsageStore) -> list[list[str]]:
     asked = [await one.query("SELECT id FROM installation", {}) for one in store.connection.servers]
     return [[str(one) for (one,) in rows] for rows in asked]
+
+
+async def test_a_server_whose_periods_have_other_names_is_refused(two_servers: Shards) -> None:
+    urls = two_servers.urls(f"older_{uuid4().hex}")
+    await opened(urls)
+    connection = ShardedConnection(urls, CLUSTER)
+    store, by_month = (
+        ClickHouseUsageStore(connection),
+        TABLES["seen"].replace("toMonday", "toYYYYMM"),
+    )
+    for server, is_refused in zip(connection.servers, (True, False), strict=True):
+        await server.execute("DROP TABLE seen")
+        await server.execute(by_month)
+        if not is_refused:  # an older build made both
+            await store.create_tables()
+            continue
+        with pytest.raises(Unsuitable, match="table seen of server 2 is partitioned by toMonday"):
+            await store.create_tables()
+        settings = Settings(usage_url=urls[0], usage_shards=urls[1:], usage_cluster=CLUSTER)
+        *_, last = [one async for one in look_at_clickhouse(settings)]
+        assert last.level is Level.FAULT
+        assert "`meterline export` the store" in last.text
+    await store.close()
 
 
 async def test_tables_that_are_read_together_are_made_once(two_servers: Shards) -> None:

@@ -109,12 +109,13 @@ async def _together(connection: ShardedConnection) -> Finding:
         )
         return Finding(CLICKHOUSE, Level.FAULT, message)
     try:
+        await connection.check_alike()
         ids = [await server.query("SELECT DISTINCT id FROM installation", {}) for server in servers]
         await connection.check_whole([[str(one) for (one,) in rows] for rows in ids])
     except AccessRefused:
         message = "the servers have not all tables yet: run `meterline migrate`"
         return Finding(CLICKHOUSE, Level.FAULT, message)
-    except Unavailable as error:
+    except (Unavailable, Unsuitable) as error:
         return Finding(CLICKHOUSE, Level.FAULT, str(error))
     message = f"cluster {connection.cluster} reads {len(servers)} servers as one"
     return Finding(CLICKHOUSE, Level.OK, message)

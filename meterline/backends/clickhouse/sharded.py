@@ -37,9 +37,17 @@ _ALWAYS: Final[Mapping[str, Any]] = {
 # NETWORK_ERROR, ALL_CONNECTION_TRIES_FAILED. The first is also said of a part that is short.
 _AWAY: Final = re.compile(r"Code: (32|209|210|279)\b")
 _IS_AWAY: Final = "a server of the usage store does not answer, and nothing less is told without it"
+_PLACED: Final = ("accounts", "events", "rejects", "seen")  # each begins with log and partition
 _HELD: Final = " UNION DISTINCT ".join(
     f"SELECT DISTINCT partition FROM {table}"  # noqa: S608 - our tables
-    for table in ("accounts", "events", "rejects", "seen")
+    for table in _PLACED
+)
+
+
+_STRAY: Final = " UNION DISTINCT ".join(
+    f"SELECT DISTINCT partition FROM {table}"  # noqa: S608 - our tables
+    " WHERE partition IN {others:Array(UInt16)}"
+    for table in _PLACED
 )
 
 
@@ -197,6 +205,17 @@ class ShardedConnection(Connection):
                         f" {found[partition] + 1} and {number + 1} of usage_url and usage_shards"
                     )
         return found
+
+    async def strays(self, known: Mapping[int, int]) -> list[tuple[int, int]]:
+        """Partitions, each with a server that has rows of it and is not its server. It costs little
+        where there is none.
+        """
+        found = []
+        for number, server in enumerate(self._servers):
+            others = [partition for partition, at in known.items() if at != number]
+            rows = await server.query(_STRAY, {"others": others}) if others else ()
+            found += [(partition, number) for (partition,) in rows]
+        return sorted(found)
 
     async def check_alike(self) -> None:
         """Whether the tables of all servers can be read as one. Raises `Unsuitable`: periods of a

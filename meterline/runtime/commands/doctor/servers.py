@@ -12,6 +12,7 @@ from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.connection import Connection as Transaction
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import check_migrated
+from meterline.backends.control_store.progress.partitions.shards import SqlShards
 from meterline.backends.kafka import topic_settings
 from meterline.backends.kafka.topic import inspect_topic
 from meterline.event import may_be_laid_out
@@ -23,10 +24,11 @@ from meterline.runtime.commands.doctor.finding import (
     of_rights,
     of_version,
 )
+from meterline.runtime.settings.checks import CONTROL_EMBEDDED
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.connections import kafka_security, usage_access
 from meterline.runtime.wiring.control_access import control_access
-from meterline.runtime.wiring.usage_servers import connection_to_several
+from meterline.runtime.wiring.usage_servers import check_places, connection_to_several
 from meterline.window import DAY_MS
 
 CLOCK: Final = SystemClock()
@@ -92,7 +94,9 @@ async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
             async for finding in _look_at_one(settings, server, part):
                 yield finding
         if isinstance(connection, ShardedConnection):
-            yield await _together(connection)
+            yield (found := await _together(connection))
+            if found.level is Level.OK:
+                yield await _places(settings, connection)
     finally:
         await connection.close()
 
@@ -119,6 +123,30 @@ async def _together(connection: ShardedConnection) -> Finding:
         return Finding(CLICKHOUSE, Level.FAULT, str(error))
     message = f"cluster {connection.cluster} reads {len(servers)} servers as one"
     return Finding(CLICKHOUSE, Level.OK, message)
+
+
+async def _places(settings: Settings, connection: ShardedConnection) -> Finding:
+    """Whether each partition of the log has rows on its server only."""
+    try:
+        await connection.held()
+        await check_places(connection, await _known(settings))
+    except (Unavailable, Unsuitable) as error:
+        return Finding(CLICKHOUSE, Level.FAULT, str(error))
+    return Finding(CLICKHOUSE, Level.OK, "each partition of the log is on one server")
+
+
+async def _known(settings: Settings) -> Mapping[int, int]:
+    """Where partitions are, as far as the control store can tell."""
+    if settings.control_url == CONTROL_EMBEDDED:
+        return {}
+    database = open_database(settings.control_url, access=control_access(settings))
+    try:
+        await check_migrated(database)
+        return await SqlShards(database).known()
+    except (Unavailable, Unsuitable):
+        return {}
+    finally:
+        await database.close()
 
 
 async def _look_at_one(

@@ -169,13 +169,23 @@ class ShardedConnection(Connection):
 
     async def at(self, partition: int) -> Connection:
         """See `Connection`."""
-        return self._servers[await self.places.server_of(partition)]
+        return self._servers[await self._place(partition)]
+
+    async def _place(self, partition: int) -> int:
+        server = await self.places.server_of(partition)
+        if server >= len(self._servers):
+            raise Unavailable(
+                f"usage store: partition {partition} of the log is on server {server + 1}, and"
+                f" usage_url and usage_shards name {len(self._servers)}. Start this process with"
+                " the settings of the others"
+            )
+        return server
 
     async def by_server(
         self, rows: Sequence[T], partition_of: Callable[[T], int]
     ) -> Sequence[tuple[Connection, Sequence[T]]]:
         """See `Connection`."""
-        servers = {at: await self.places.server_of(at) for at in set(map(partition_of, rows))}
+        servers = {at: await self._place(at) for at in set(map(partition_of, rows))}
         found: dict[int, list[T]] = defaultdict(list)
         for row in rows:
             found[servers[partition_of(row)]].append(row)

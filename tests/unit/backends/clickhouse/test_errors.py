@@ -1,10 +1,13 @@
 """What is told of an error of the engine, of one server and of several."""
 
+from collections.abc import Mapping
+
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from meterline.backends.clickhouse.connection import Connection
-from meterline.backends.clickhouse.sharded import ShardedConnection
+from meterline.backends.clickhouse.sharded import Places, ShardedConnection
+from meterline.ports import Unavailable
 
 SHORT = (
     "Code: 32. DB::Exception: Attempt to read after eof: (while reading column text): (while"
@@ -26,3 +29,15 @@ def test_a_part_that_is_short_is_named(connection: Connection) -> None:
 def test_a_server_that_is_away_is_told_only_of_several(text: str) -> None:
     assert SEVERAL.said(DatabaseError(text)) == AWAY
     assert text.startswith(ONE.said(DatabaseError(text)))
+
+
+async def test_a_partition_on_a_server_that_was_added_meanwhile_is_told() -> None:
+    async def place(partition: int) -> Mapping[int, int]:
+        return {partition: 2}
+
+    connection = ShardedConnection(["http://a/b", "http://c/b"], "both", places=Places(place))
+    words = "partition 7 of the log is on server 3, and usage_url and usage_shards name 2"
+    with pytest.raises(Unavailable, match=words):
+        await connection.at(7)
+    with pytest.raises(Unavailable, match=words):
+        await connection.by_server([7], lambda one: one)

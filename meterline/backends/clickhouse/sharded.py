@@ -24,10 +24,12 @@ Place = Callable[[int], Awaitable[Mapping[int, int]]]
 T = TypeVar("T")
 # What is read must be all there is, and a block is written when it is on disk everywhere. Where a
 # statement reads two tables, the second is read whole before the servers are asked for the first.
-# By what rows are spread is never relied on: it changes with the number of servers.
+# By what rows are spread is never relied on: it changes with the number of servers. So a block is
+# added up by the first server, and not by each from its own rows.
 _ALWAYS: Final[Mapping[str, Any]] = {
     "skip_unavailable_shards": 0,
     "distributed_foreground_insert": 1,
+    "parallel_distributed_insert_select": 0,
     "distributed_product_mode": "global",
     "allow_push_predicate_ast_for_distributed_subqueries": 0,
     "optimize_skip_unused_shards": 0,
@@ -228,11 +230,18 @@ class ShardedConnection(Connection):
         return sorted(found)
 
     async def check_alike(self) -> None:
-        """Whether the tables of all servers can be read as one. Raises `Unsuitable`: periods of a
-        table that an older build partitioned otherwise have other names.
+        """Whether the tables of all servers can be read as one. Raises `Unsuitable`: an older
+        release lacks a setting, and periods of a table that an older build partitioned otherwise
+        have other names.
         """
         wanted: dict[str, str] = {}
         for number, server in enumerate(self._servers, 1):
+            rows = await server.query(QUERIES["settings"], {"names": list(self.always)})
+            if lacking := self.always.keys() - {name for (name,) in rows}:
+                raise Unsuitable(
+                    f"usage store: ClickHouse of server {number} does not know the setting"
+                    f" {min(lacking)}. Several servers must all be of version 26.7 or later"
+                )
             rows = await server.query(QUERIES["partitioned"], {"tables": list(BY_PERIOD)})
             for table, key in rows:
                 if wanted.setdefault(table, key) != key:

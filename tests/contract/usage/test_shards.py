@@ -4,10 +4,10 @@ import asyncio
 import random
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
@@ -248,6 +248,23 @@ async def test_a_server_whose_periods_have_other_names_is_refused(two_servers: S
     await store.close()
 
 
+class OfALaterRelease(ShardedConnection):
+    """It needs a setting that these servers do not know."""
+
+    @property
+    def always(self) -> Mapping[str, Any]:
+        return {**super().always, "a_later_setting": 0}
+
+
+async def test_servers_of_an_older_release_are_refused(two_servers: Shards) -> None:
+    urls = two_servers.urls(f"release_{uuid4().hex}")
+    await (await opened(urls)).close()
+    store = ClickHouseUsageStore(OfALaterRelease(urls, CLUSTER))
+    with pytest.raises(Unsuitable, match="server 1 does not know the setting a_later_setting"):
+        await store.create_tables()
+    await store.close()
+
+
 async def test_rows_on_the_wrong_server_are_told_by_each_start_and_the_doctor(
     two_servers: Shards, fresh_numbers: Iterator[int], tmp_path: Path, migrated: Path
 ) -> None:
@@ -306,7 +323,11 @@ async def test_the_doctor_looks_at_each_server_and_at_the_cluster(two_servers: S
     assert {one.part for one in found} == {"ClickHouse", "ClickHouse 2"}
     assert {one.level for one in found} == {Level.OK}
     assert found[-2].text == f"cluster {CLUSTER} reads 2 servers as one"
-    for name, words in (("one", "has 1 shards, and there are 2 servers"), ("none", "has 0 shards")):
+    for name, words in (
+        ("one", "has 1 shards, and there are 2 servers"),
+        ("none", "has 0 shards"),
+        ("replicas", "has 3 replicas in its shards, and there are 2 servers"),
+    ):
         given = settings.model_copy(update={"usage_cluster": name})
         *_, last = [one async for one in look_at_clickhouse(given)]
         assert last.level is Level.FAULT

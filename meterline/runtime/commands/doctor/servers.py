@@ -104,12 +104,16 @@ async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
 async def _together(connection: ShardedConnection) -> Finding:
     """Whether the first server reads all of them."""
     first, *_ = servers = connection.servers
-    asked = "SELECT uniqExact(shard_num) FROM system.clusters WHERE cluster = {name:String}"
-    ((shards,),) = await first.query(asked, {"name": connection.cluster})
-    if shards != len(servers):
+    asked = (
+        "SELECT uniqExact(shard_num), count() FROM system.clusters WHERE cluster = {name:String}"
+    )
+    ((shards, replicas),) = await first.query(asked, {"name": connection.cluster})
+    if shards != len(servers) or replicas != shards:
+        has = f"{shards} shards" if shards != len(servers) else f"{replicas} replicas in its shards"
         message = (
-            f"cluster {connection.cluster} of the server at usage_url has {shards} shards, and"
-            f" there are {len(servers)} servers: correct remote_servers in its configuration"
+            f"cluster {connection.cluster} of the server at usage_url has {has}, and there are"
+            f" {len(servers)} servers: correct remote_servers in its configuration. Each server is"
+            " a shard of its own"
         )
         return Finding(CLICKHOUSE, Level.FAULT, message)
     try:

@@ -14,7 +14,7 @@ from tests.services.local import LocalService, free_port
 
 CLUSTER: Final = "both"
 _REPLICA: Final = "<replica><host>127.0.0.1</host><port>{port}</port></replica>"
-_CONFIG: Final = "<clickhouse><remote_servers>{clusters}</remote_servers></clickhouse>"
+_CONFIG: Final = "<clickhouse><remote_servers>{clusters}</remote_servers>{more}</clickhouse>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Shards:
 
 
 @contextmanager
-def shards(number: int = 2) -> Iterator[Shards]:
-    """So many servers, which run."""
+def shards(number: int = 2, more: str = "") -> Iterator[Shards]:
+    """So many servers, which run; `more` is added to their configuration."""
     ports = [free_port() for _ in range(number)]
     each = [[port] for port in ports]
     clusters = {
@@ -42,7 +42,7 @@ def shards(number: int = 2) -> Iterator[Shards]:
     shown = "".join(f"<{name}>{''.join(map(_shard, of))}</{name}>" for name, of in clusters.items())
     with tempfile.TemporaryDirectory(prefix="shards-") as folder:
         config = Path(folder) / "config.xml"
-        config.write_text(_CONFIG.format(clusters=shown))
+        config.write_text(_CONFIG.format(clusters=shown, more=more))
         made = Shards(tuple(local_clickhouse(_say, config, port) for port in ports))
         try:
             with ThreadPoolExecutor(number) as threads:

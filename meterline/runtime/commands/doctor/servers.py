@@ -1,13 +1,13 @@
 """What Kafka, ClickHouse and PostgreSQL answer. Nothing is made or changed."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import text
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.schema import TABLES_MADE
-from meterline.backends.clickhouse.sharded import ShardedConnection
+from meterline.backends.clickhouse.sharded import ShardedConnection, database_of, together_url
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.connection import Connection as Transaction
 from meterline.backends.control_store.engine import open_database
@@ -35,7 +35,8 @@ CLOCK: Final = SystemClock()
 KAFKA, CLICKHOUSE, POSTGRESQL = "Kafka", "ClickHouse", "PostgreSQL"
 _GRANTS: Final = "see docs/operations.md, 'Rights of the stores' users'"
 _NO_DATABASE: Final = "Code: 81."
-_CLICKHOUSE_RIGHTS: Final = ("SELECT", "INSERT", "ALTER", "CREATE TABLE")
+_CLICKHOUSE_RIGHTS: Final = ("SELECT", "INSERT", "ALTER TABLE", "CREATE TABLE", "TRUNCATE")
+_TOGETHER_RIGHTS: Final = ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")
 _POSTGRESQL_NOW: Final = text(
     "SELECT current_setting('server_version') AS version,"
     " floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms"
@@ -94,6 +95,9 @@ async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
             async for finding in _look_at_one(settings, server, part):
                 yield finding
         if isinstance(connection, ShardedConnection):
+            database = database_of(together_url(settings.usage_url))
+            first = connection.servers[0]
+            yield await _clickhouse_rights(first, database, CLICKHOUSE, _TOGETHER_RIGHTS)
             yield (found := await _together(connection))
             if found.level is Level.OK:
                 yield await _places(settings, connection)
@@ -182,10 +186,15 @@ async def _look_at_one(
     yield await _clickhouse_rights(connection, str(database), part)
 
 
-async def _clickhouse_rights(connection: Connection, database: str, part: str) -> Finding:
+async def _clickhouse_rights(
+    connection: Connection, database: str, part: str, rights: Sequence[str] = _CLICKHOUSE_RIGHTS
+) -> Finding:
+    asked = {right: f"{right} ON `{database}`.*" for right in rights}
+    if rights is _TOGETHER_RIGHTS:
+        asked["REMOTE"] = "REMOTE ON *.*"
     missing = []
-    for right in _CLICKHOUSE_RIGHTS:
-        ((granted,),) = await connection.query(f"CHECK GRANT {right} ON `{database}`.*", {})
+    for right, where in asked.items():
+        ((granted,),) = await connection.query(f"CHECK GRANT {where}", {})
         if not granted:
             missing.append(right)
     return of_rights(part, missing, f"database {database}", _GRANTS)

@@ -360,13 +360,13 @@ class Connection:
             raise  # a value that no column takes: trying again would not help
         except (ClickHouseError, OSError, HTTPError) as error:
             if _EXCEEDED.search(str(error)):
-                raise Exceeded(self.words_of(error)) from error
+                raise Exceeded(self.message_of(error)) from error
             self._recorder.count(metrics.STORE_ERRORS, 1, "usage")
             if _REFUSED.search(str(error)):
-                raise AccessRefused(f"usage store: {self.words_of(error)}") from error
-            raise Unavailable(f"usage store: {self.words_of(error)}") from error
+                raise AccessRefused(f"usage store: {self.message_of(error)}") from error
+            raise Unavailable(f"usage store: {self.message_of(error)}") from error
 
-    def words_of(self, error: Exception) -> str:
+    def message_of(self, error: Exception) -> str:
         """What went wrong, in words for people."""
         return _text(error)
 

@@ -163,11 +163,11 @@ class ShardedConnection(Connection):
         """See `Connection`."""
         return self._servers
 
-    def words_of(self, error: Exception) -> str:
+    def message_of(self, error: Exception) -> str:
         """See `Connection`."""
         if _AWAY.search(str(error)) and reading_of(error) is None:
             return _IS_AWAY
-        return super().words_of(error)
+        return super().message_of(error)
 
     async def at(self, partition: int) -> Connection:
         """See `Connection`."""

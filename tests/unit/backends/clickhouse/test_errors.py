@@ -22,13 +22,13 @@ ONE, SEVERAL = Connection("http://a/b"), ShardedConnection(["http://a/b", "http:
 
 @pytest.mark.parametrize("connection", [ONE, SEVERAL])
 def test_a_part_that_is_short_is_named(connection: Connection) -> None:
-    assert "(table events, part all_1_1_0)" in connection.words_of(DatabaseError(SHORT))
+    assert "(table events, part all_1_1_0)" in connection.message_of(DatabaseError(SHORT))
 
 
 @pytest.mark.parametrize("text", [GONE, REFUSED])
 def test_a_server_that_is_away_is_told_only_of_several(text: str) -> None:
-    assert SEVERAL.words_of(DatabaseError(text)) == AWAY
-    assert text.startswith(ONE.words_of(DatabaseError(text)))
+    assert SEVERAL.message_of(DatabaseError(text)) == AWAY
+    assert text.startswith(ONE.message_of(DatabaseError(text)))
 
 
 async def test_a_partition_on_a_server_that_was_added_meanwhile_is_told() -> None:

@@ -44,8 +44,6 @@ _HELD: Final = " UNION DISTINCT ".join(
     f"SELECT DISTINCT partition FROM {table}"  # noqa: S608 - our tables
     for table in _PLACED
 )
-
-
 _STRAY: Final = " UNION DISTINCT ".join(
     f"SELECT DISTINCT partition FROM {table}"  # noqa: S608 - our tables
     " WHERE partition IN {others:Array(UInt16)}"

@@ -98,6 +98,7 @@ from meterline.usage.retention.minutes import (
     why_minutes_stay,
 )
 from meterline.usage.retention.periods import (
+    BY_PERIOD,
     EVENTS,
     MEMBERS,
     REJECTS,

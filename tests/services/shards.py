@@ -13,13 +13,13 @@ from tests.services.clickhouse import local_clickhouse
 from tests.services.local import LocalService, free_port
 
 CLUSTER: Final = "both"
-_SHARD: Final = "<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>"
-_CONFIG: Final = "<clickhouse><remote_servers>{clusters}</remote_servers></clickhouse>"
+_REPLICA: Final = "<replica><host>127.0.0.1</host><port>{port}</port></replica>"
+_CONFIG: Final = "<clickhouse><remote_servers>{clusters}</remote_servers>{more}</clickhouse>"
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """The servers in their order. Their configuration has `CLUSTER`, and two that are wrong."""
+    """The servers in their order. Their configuration has `CLUSTER`, and three that are wrong."""
 
     servers: tuple[LocalService, ...]
 
@@ -29,17 +29,20 @@ class Shards:
 
 
 @contextmanager
-def shards(number: int = 2) -> Iterator[Shards]:
-    """So many servers, which run."""
+def shards(number: int = 2, more: str = "") -> Iterator[Shards]:
+    """So many servers, which run; `more` is added to their configuration."""
     ports = [free_port() for _ in range(number)]
-    clusters = {CLUSTER: ports, "one": ports[:1], "twice": [ports[0], ports[0]]}
-    shown = "".join(
-        f"<{name}>{''.join(_SHARD.format(port=port) for port in of)}</{name}>"
-        for name, of in clusters.items()
-    )
+    each = [[port] for port in ports]
+    clusters = {
+        CLUSTER: each,
+        "one": each[:1],
+        "twice": [each[0], each[0]],
+        "replicas": [ports, *each[1:]],
+    }
+    shown = "".join(f"<{name}>{''.join(map(_shard, of))}</{name}>" for name, of in clusters.items())
     with tempfile.TemporaryDirectory(prefix="shards-") as folder:
         config = Path(folder) / "config.xml"
-        config.write_text(_CONFIG.format(clusters=shown))
+        config.write_text(_CONFIG.format(clusters=shown, more=more))
         made = Shards(tuple(local_clickhouse(_say, config, port) for port in ports))
         try:
             with ThreadPoolExecutor(number) as threads:
@@ -49,6 +52,10 @@ def shards(number: int = 2) -> Iterator[Shards]:
         finally:
             for server in made.servers:
                 server.stop()
+
+
+def _shard(ports: list[int]) -> str:
+    return f"<shard>{''.join(_REPLICA.format(port=port) for port in ports)}</shard>"
 
 
 def _say(words: str) -> None:

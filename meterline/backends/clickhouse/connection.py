@@ -65,9 +65,6 @@ _EXCEEDED: Final = re.compile(
 # UNKNOWN_DATABASE, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, ACCESS_DENIED,
 # AUTHENTICATION_FAILED
 _REFUSED: Final = re.compile(r"Code: (81|192|193|194|497|516)\b")
-# One server asks others for their rows: ATTEMPT_TO_READ_AFTER_EOF, SOCKET_TIMEOUT, NETWORK_ERROR,
-# ALL_CONNECTION_TRIES_FAILED.
-_AWAY: Final = re.compile(r"Code: (32|209|210|279)\b")
 ERROR_CHARS_MAX: Final = 300
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
@@ -363,11 +360,15 @@ class Connection:
             raise  # a value that no column takes: trying again would not help
         except (ClickHouseError, OSError, HTTPError) as error:
             if _EXCEEDED.search(str(error)):
-                raise Exceeded(_text(error)) from error
+                raise Exceeded(self.message_of(error)) from error
             self._recorder.count(metrics.STORE_ERRORS, 1, "usage")
             if _REFUSED.search(str(error)):
-                raise AccessRefused(f"usage store: {_text(error)}") from error
-            raise Unavailable(f"usage store: {_text(error)}") from error
+                raise AccessRefused(f"usage store: {self.message_of(error)}") from error
+            raise Unavailable(f"usage store: {self.message_of(error)}") from error
+
+    def message_of(self, error: Exception) -> str:
+        """What went wrong, in words for people."""
+        return _text(error)
 
     async def close(self) -> None:
         """Finish what runs in every lane and close every client."""
@@ -384,13 +385,15 @@ def _rows(result: QueryResult) -> Rows:
     return rows
 
 
+def reading_of(error: Exception) -> re.Match[str] | None:
+    """The `part` and `table` that the engine read when it met damage."""
+    return _READING.search(str(error))
+
+
 def _text(error: Exception) -> str:
     """What the engine said, without addresses and queries; where it did not answer, just that."""
     message = _MESSAGE.search(str(error))
-    if _AWAY.search(str(error)):
-        return "a server of the usage store does not answer, and nothing less is told without it"
     if message is None:
         return "no connection, or no answer in time"
-    text = message[0].strip()[:ERROR_CHARS_MAX]
-    place = _READING.search(str(error))
+    text, place = message[0].strip()[:ERROR_CHARS_MAX], reading_of(error)
     return text if place is None else f"{text} (table {place['table']}, part {place['part']})"

@@ -11,10 +11,7 @@ from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.usage import (
-    EVENTS,
-    MINUTE_TABLES,
-    REJECTS,
-    SEEN,
+    BY_PERIOD,
     Holdings,
     Life,
     Period,
@@ -23,7 +20,6 @@ from meterline.usage import (
     store_of,
 )
 
-_BY_PERIOD: Final = (EVENTS, REJECTS, SEEN, *MINUTE_TABLES)
 _YEAR_CHARS: Final = 4  # of `2026`
 _MONTH_CHARS: Final = 6  # of `202601`; a week is named by its Monday, as `20260105`
 
@@ -80,12 +76,18 @@ class ClickHouseHoldings:
         are. A process that knows of fewer finds another id from now on.
         """
         servers = self._connection.servers
-        for number, server in enumerate(servers if len(servers) > 1 else ()):
-            known_by = id_of(store_id, number, len(servers))
-            if {one for (one,) in await server.query("SELECT id FROM installation", {})} != {
-                known_by
-            }:
-                await self._name(server, known_by)
+        # The last one first, and a new id before the old one goes: wherever this ends early, as at
+        # a full disk, the ids that are there still tell the store.
+        for number in reversed(range(len(servers) if len(servers) > 1 else 0)):
+            server, known_by = servers[number], id_of(store_id, number, len(servers))
+            there = {one for (one,) in await server.query("SELECT id FROM installation", {})}
+            if known_by not in there:
+                await server.insert("installation", ("id",), [(known_by,)])
+            if there - {known_by}:
+                await server.execute(
+                    f"ALTER TABLE installation DELETE WHERE id != '{known_by}'"
+                    " SETTINGS mutations_sync = 2"
+                )
 
     async def _name(self, server: Connection, known_by: str) -> None:
         await server.execute("TRUNCATE TABLE installation")
@@ -102,7 +104,7 @@ class ClickHousePeriods:
         """See the port."""
         found: set[tuple[str, str]] = set()
         for server in self._connection.servers:
-            rows = await server.query(QUERIES["periods"], {"tables": list(_BY_PERIOD)})
+            rows = await server.query(QUERIES["periods"], {"tables": list(BY_PERIOD)})
             found |= {(table, name) for table, name in rows}
         return [Period(table, name, *period_bounds(name)) for table, name in sorted(found)]
 
@@ -115,7 +117,7 @@ class ClickHousePeriods:
 
     async def drop(self, period: Period) -> None:
         """See the port."""
-        assert period.table in _BY_PERIOD, "the others are not partitioned by time"
+        assert period.table in BY_PERIOD, "the others are not partitioned by time"
         # The server's own bound protects tables from hands; here the size was decided elsewhere.
         for server in self._connection.servers:
             await server.execute(

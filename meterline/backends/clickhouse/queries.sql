@@ -212,6 +212,15 @@ SELECT table, name, type FROM system.columns WHERE database = currentDatabase() 
 -- name: engines
 SELECT name, engine_full FROM system.tables WHERE database = currentDatabase();
 
+-- name: partitioned
+-- By what some tables are partitioned.
+SELECT name, partition_key FROM system.tables
+WHERE database = currentDatabase() AND name IN {tables:Array(String)} ORDER BY name;
+
+-- name: settings
+-- Which of some settings the server knows.
+SELECT name FROM system.settings WHERE name IN {names:Array(String)};
+
 -- name: schema
 -- What the database has of tables, columns and indexes, and the settings that tables have of their own.
 SELECT 'table' AS what, name AS of, '' AS named FROM system.tables WHERE database = currentDatabase()

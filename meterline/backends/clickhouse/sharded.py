@@ -5,6 +5,7 @@ asked of all of them is asked of the first, in a database beside its own: its ta
 every server, by a cluster that the first server's configuration names.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
@@ -12,28 +13,41 @@ from urllib.parse import urlsplit, urlunsplit
 
 from meterline.backends.clickhouse.clients.access import PLAIN, ServerAccess
 from meterline.backends.clickhouse.clients.lanes import COUNTING, Lane
-from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.connection import Connection, reading_of
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.schema import TABLES_MADE
-from meterline.ports import SILENT, Recorder, Unavailable
+from meterline.ports import SILENT, Recorder, Unavailable, Unsuitable
+from meterline.usage import BY_PERIOD
 
 Place = Callable[[int], Awaitable[Mapping[int, int]]]
 """The server of each partition, once this one has one. Raises `Unavailable`."""
 T = TypeVar("T")
 # What is read must be all there is, and a block is written when it is on disk everywhere. Where a
 # statement reads two tables, the second is read whole before the servers are asked for the first.
-# By what rows are spread is never relied on: it changes with the number of servers.
+# By what rows are spread is never relied on: it changes with the number of servers. So a block is
+# added up by the first server, and not by each from its own rows.
 _ALWAYS: Final[Mapping[str, Any]] = {
     "skip_unavailable_shards": 0,
     "distributed_foreground_insert": 1,
+    "parallel_distributed_insert_select": 0,
     "distributed_product_mode": "global",
     "allow_push_predicate_ast_for_distributed_subqueries": 0,
     "optimize_skip_unused_shards": 0,
     "optimize_distributed_group_by_sharding_key": 0,
 }
+# The first server asks the others for their rows: ATTEMPT_TO_READ_AFTER_EOF, SOCKET_TIMEOUT,
+# NETWORK_ERROR, ALL_CONNECTION_TRIES_FAILED. The first is also said of a part that is short.
+_AWAY: Final = re.compile(r"Code: (32|209|210|279)\b")
+_IS_AWAY: Final = "a server of the usage store does not answer, and nothing less is told without it"
+_PLACED: Final = ("accounts", "events", "rejects", "seen")  # each begins with log and partition
 _HELD: Final = " UNION DISTINCT ".join(
     f"SELECT DISTINCT partition FROM {table}"  # noqa: S608 - our tables
-    for table in ("accounts", "events", "rejects", "seen")
+    for table in _PLACED
+)
+_STRAY: Final = " UNION DISTINCT ".join(
+    f"SELECT DISTINCT partition FROM {table}"  # noqa: S608 - our tables
+    " WHERE partition IN {others:Array(UInt16)}"
+    for table in _PLACED
 )
 
 
@@ -147,15 +161,31 @@ class ShardedConnection(Connection):
         """See `Connection`."""
         return self._servers
 
+    def message_of(self, error: Exception) -> str:
+        """See `Connection`."""
+        if _AWAY.search(str(error)) and reading_of(error) is None:
+            return _IS_AWAY
+        return super().message_of(error)
+
     async def at(self, partition: int) -> Connection:
         """See `Connection`."""
-        return self._servers[await self.places.server_of(partition)]
+        return self._servers[await self._place(partition)]
+
+    async def _place(self, partition: int) -> int:
+        server = await self.places.server_of(partition)
+        if server >= len(self._servers):
+            raise Unavailable(
+                f"usage store: partition {partition} of the log is on server {server + 1}, and"
+                f" usage_url and usage_shards name {len(self._servers)}. Start this process with"
+                " the settings of the others"
+            )
+        return server
 
     async def by_server(
         self, rows: Sequence[T], partition_of: Callable[[T], int]
     ) -> Sequence[tuple[Connection, Sequence[T]]]:
         """See `Connection`."""
-        servers = {at: await self.places.server_of(at) for at in set(map(partition_of, rows))}
+        servers = {at: await self._place(at) for at in set(map(partition_of, rows))}
         found: dict[int, list[T]] = defaultdict(list)
         for row in rows:
             found[servers[partition_of(row)]].append(row)
@@ -186,8 +216,45 @@ class ShardedConnection(Connection):
                     )
         return found
 
+    async def strays(self, known: Mapping[int, int]) -> list[tuple[int, int]]:
+        """Partitions, each with a server that has rows of it and is not its server. It costs little
+        where there is none.
+        """
+        found = []
+        for number, server in enumerate(self._servers):
+            others = [partition for partition, at in known.items() if at != number]
+            rows = await server.query(_STRAY, {"others": others}) if others else ()
+            found += [(partition, number) for (partition,) in rows]
+        return sorted(found)
+
+    async def check_alike(self) -> None:
+        """Whether the tables of all servers can be read as one. Raises `Unsuitable`: an older
+        release lacks a setting, and periods of a table that an older build partitioned otherwise
+        have other names.
+        """
+        wanted: dict[str, str] = {}
+        for number, server in enumerate(self._servers, 1):
+            rows = await server.query(QUERIES["settings"], {"names": list(self.always)})
+            if lacking := self.always.keys() - {name for (name,) in rows}:
+                raise Unsuitable(
+                    f"usage store: ClickHouse of server {number} does not know the setting"
+                    f" {min(lacking)}. Several servers must all be of version 26.7 or later"
+                )
+            rows = await server.query(QUERIES["partitioned"], {"tables": list(BY_PERIOD)})
+            for table, key in rows:
+                if wanted.setdefault(table, key) != key:
+                    raise Unsuitable(
+                        f"usage store: table {table} of server {number} is partitioned by {key},"
+                        f" and that of the first by {wanted[table]}: an older build made it. These"
+                        " servers cannot be one store. `meterline export` the store, and `meterline"
+                        " import` it into new servers (docs/backup.md)"
+                    )
+
     async def make_together(self) -> None:
-        """Make the tables that are read together, or make them anew where columns were added."""
+        """Make the tables that are read together, or make them anew where columns were added.
+        Raises as `check_alike` does.
+        """
+        await self.check_alike()
         wanted, have = await _tables(self._servers[0]), await _tables(self)
         database = database_of(self._urls[0])
         for statement in together(database, self.cluster, wanted, have):

@@ -35,24 +35,39 @@ async def make_databases(settings: Settings) -> None:
         await create_database(url, usage_access(settings))
 
 
-async def place_partitions(connection: Connection, shards: Shards, partitions: int) -> None:
-    """From now on each partition has its server: the one that was registered, or that has rows of
-    it, or else the one with the fewest. Raises `Unsuitable` where a server is not named any more.
+async def check_places(connection: Connection, known: Mapping[int, int]) -> None:
+    """Raises `Unsuitable` where a server is not named any more, or has rows of a partition that is
+    on another one: an answer would have them twice.
     """
     servers = len(connection.servers)
-    needed = max((await shards.known()).values(), default=0) + 1
+    needed = max(known.values(), default=0) + 1
     if needed > servers:
         raise Unsuitable(
             f"the usage store has at least {needed} servers, and usage_url and usage_shards name"
             f" {servers}: name all of them, in the order in which they were added"
         )
+    if isinstance(connection, ShardedConnection) and (found := await connection.strays(known)):
+        (partition, server), *_ = found
+        raise Unsuitable(
+            f"partition {partition} of the log is on server {known[partition] + 1} of usage_url and"
+            f" usage_shards, and server {server + 1} has rows of it, too. A process that did not"
+            " know all servers wrote them. Delete them there: docs/operations.md, 'Rows on the"
+            " wrong server', says how"
+        )
+
+
+async def place_partitions(connection: Connection, shards: Shards, partitions: int) -> None:
+    """From now on each partition has its server: the one that was registered, or that has rows of
+    it, or else the one with the fewest. Raises as `check_places` does.
+    """
+    await check_places(connection, await shards.known())
 
     async def place(partition: int) -> Mapping[int, int]:
         known = await shards.known()
         due = set(range(max(partitions, partition + 1))) - known.keys()
         if not due or not isinstance(connection, ShardedConnection):
             return known
-        return await shards.place(await connection.held(), due, servers)
+        return await shards.place(await connection.held(), due, len(connection.servers))
 
     if isinstance(connection, ShardedConnection):
         connection.places.place = place

@@ -18,6 +18,7 @@ REJECTS: Final = "rejects"
 SEEN: Final = "seen"
 TALLIES: Final = "tallies"
 MEMBERS: Final = "members"
+BY_PERIOD: Final = (EVENTS, REJECTS, SEEN, TALLIES, MEMBERS)
 
 
 class Period(NamedTuple):

@@ -2,9 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+import re
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
@@ -12,13 +15,17 @@ import pytest
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
+from meterline.backends.clickhouse.named_sql import TABLES
 from meterline.backends.clickhouse.sharded import ShardedConnection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.progress.partitions.shards import SqlShards
 from meterline.meter import Aggregation, Meter
-from meterline.ports import Unavailable
-from meterline.runtime.commands.doctor.finding import Level
+from meterline.ports import Unavailable, Unsuitable
+from meterline.runtime.commands.doctor.finding import Finding, Level
 from meterline.runtime.commands.doctor.servers import look_at_clickhouse
 from meterline.runtime.settings.reading import Settings
+from meterline.runtime.wiring.usage_servers import place_partitions
 from meterline.usage import (
     Block,
     Filter,
@@ -192,6 +199,107 @@ async def test_a_server_is_added(two_servers: Shards, fresh_numbers: Iterator[in
         await one.close()
 
 
+async def test_a_disk_that_is_full_while_servers_are_named_loses_no_id(two_servers: Shards) -> None:
+    urls = two_servers.urls(f"full_{uuid4().hex}")
+    store = await opened(urls)
+    first, second = store.connection.servers
+    await ClickHouseHoldings(first).adopt("a")
+    holdings = ClickHouseHoldings(store.connection)
+    for server, then in ((second, [["a"], []]), (first, [["a"], ["a 2 of 2"]])):
+        await server.execute("ALTER TABLE installation ADD CONSTRAINT full CHECK id = ''")
+        with pytest.raises(Unavailable, match="full"):
+            await holdings.name_servers("a")
+        assert await _ids(store) == then
+        assert (await holdings.holdings(1, {}, {})).ids == ("a",), "nothing is taken for lost"
+        await server.execute("ALTER TABLE installation DROP CONSTRAINT full")
+    await first.insert("installation", ("id",), [("a 1 of 2",)])  # the older one did not go
+    assert (await holdings.holdings(1, {}, {})).ids == ("a",)
+    for _ in range(2):
+        await holdings.name_servers("a")
+        assert await _ids(store) == [["a 1 of 2"], ["a 2 of 2"]]
+    await store.close()
+
+
+async def _ids(store: ClickHouseUsageStore) -> list[list[str]]:
+    asked = [await one.query("SELECT id FROM installation", {}) for one in store.connection.servers]
+    return [[str(one) for (one,) in rows] for rows in asked]
+
+
+async def test_a_server_whose_periods_have_other_names_is_refused(two_servers: Shards) -> None:
+    urls = two_servers.urls(f"older_{uuid4().hex}")
+    await opened(urls)
+    connection = ShardedConnection(urls, CLUSTER)
+    store, by_month = (
+        ClickHouseUsageStore(connection),
+        TABLES["seen"].replace("toMonday", "toYYYYMM"),
+    )
+    for server, is_refused in zip(connection.servers, (True, False), strict=True):
+        await server.execute("DROP TABLE seen")
+        await server.execute(by_month)
+        if not is_refused:  # an older build made both
+            await store.create_tables()
+            continue
+        with pytest.raises(Unsuitable, match="table seen of server 2 is partitioned by toMonday"):
+            await store.create_tables()
+        settings = Settings(usage_url=urls[0], usage_shards=urls[1:], usage_cluster=CLUSTER)
+        *_, last = [one async for one in look_at_clickhouse(settings)]
+        assert last.level is Level.FAULT
+        assert "`meterline export` the store" in last.text
+    await store.close()
+
+
+class OfALaterRelease(ShardedConnection):
+    """It needs a setting that these servers do not know."""
+
+    @property
+    def always(self) -> Mapping[str, Any]:
+        return {**super().always, "a_later_setting": 0}
+
+
+async def test_servers_of_an_older_release_are_refused(two_servers: Shards) -> None:
+    urls = two_servers.urls(f"release_{uuid4().hex}")
+    await (await opened(urls)).close()
+    store = ClickHouseUsageStore(OfALaterRelease(urls, CLUSTER))
+    with pytest.raises(Unsuitable, match="server 1 does not know the setting a_later_setting"):
+        await store.create_tables()
+    await store.close()
+
+
+async def test_rows_on_the_wrong_server_are_told_by_each_start_and_the_doctor(
+    two_servers: Shards, fresh_numbers: Iterator[int], tmp_path: Path, migrated: Path
+) -> None:
+    log, of = next(fresh_numbers), meter(next(fresh_numbers))
+    urls = two_servers.urls(f"stray_{uuid4().hex}")
+    store = await opened(urls)
+    await ClickHouseHoldings(store.connection).adopt("a")
+    shutil.copy(migrated, tmp_path / "control.db")
+    url = f"sqlite:///{tmp_path / 'control.db'}"
+    database = open_database(url)
+    shards = SqlShards(database)
+    await shards.place({}, range(2), 2)
+    settings = Settings(usage_url=urls[0], usage_shards=urls[1:], usage_cluster=CLUSTER)
+    settings = settings.model_copy(update={"control_url": url})
+    words = "partition 1 of the log is on server 2 .* server 1 has rows of it, too"
+    one_event = [event(of, 1, "2026-03-01T00:00:00Z", {"v": 1})]
+    old = ClickHouseUsageStore(Connection(urls[0]))  # of a process that knows one server
+    for partition in range(2):
+        await old.write(folded(log, [of], one_event, 0, partition).take())
+    with pytest.raises(Unsuitable, match=words):
+        await place_partitions(store.connection, shards, 2)
+    *_, last = [one async for one in look_at_clickhouse(settings)]
+    assert last.level is Level.FAULT
+    assert re.search(words, last.text)
+    for table in ("accounts", "events", "rejects", "seen"):  # as docs/operations.md says
+        await old.connection.execute(
+            f"ALTER TABLE {table} DELETE WHERE partition = 1 SETTINGS mutations_sync = 2"
+        )
+    await place_partitions(store.connection, shards, 2)
+    *_, last = [one async for one in look_at_clickhouse(settings)]
+    assert last == Finding("ClickHouse", Level.OK, "each partition of the log is on one server")
+    for closed in (old, store, database):
+        await closed.close()
+
+
 async def test_tables_that_are_read_together_are_made_once(two_servers: Shards) -> None:
     urls = two_servers.urls(f"made_{uuid4().hex}")
     store = await opened(urls)
@@ -214,8 +322,12 @@ async def test_the_doctor_looks_at_each_server_and_at_the_cluster(two_servers: S
     found = [one async for one in look_at_clickhouse(settings)]
     assert {one.part for one in found} == {"ClickHouse", "ClickHouse 2"}
     assert {one.level for one in found} == {Level.OK}
-    assert found[-1].text == f"cluster {CLUSTER} reads 2 servers as one"
-    for name, words in (("one", "has 1 shards, and there are 2 servers"), ("none", "has 0 shards")):
+    assert found[-2].text == f"cluster {CLUSTER} reads 2 servers as one"
+    for name, words in (
+        ("one", "has 1 shards, and there are 2 servers"),
+        ("none", "has 0 shards"),
+        ("replicas", "has 3 replicas in its shards, and there are 2 servers"),
+    ):
         given = settings.model_copy(update={"usage_cluster": name})
         *_, last = [one async for one in look_at_clickhouse(given)]
         assert last.level is Level.FAULT

@@ -1,17 +1,18 @@
 """What Kafka, ClickHouse and PostgreSQL answer. Nothing is made or changed."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import text
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.schema import TABLES_MADE
-from meterline.backends.clickhouse.sharded import ShardedConnection
+from meterline.backends.clickhouse.sharded import ShardedConnection, database_of, together_url
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.connection import Connection as Transaction
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import check_migrated
+from meterline.backends.control_store.progress.partitions.shards import SqlShards
 from meterline.backends.kafka import topic_settings
 from meterline.backends.kafka.topic import inspect_topic
 from meterline.event import may_be_laid_out
@@ -23,17 +24,19 @@ from meterline.runtime.commands.doctor.finding import (
     of_rights,
     of_version,
 )
+from meterline.runtime.settings.checks import CONTROL_EMBEDDED
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.connections import kafka_security, usage_access
 from meterline.runtime.wiring.control_access import control_access
-from meterline.runtime.wiring.usage_servers import connection_to_several
+from meterline.runtime.wiring.usage_servers import check_places, connection_to_several
 from meterline.window import DAY_MS
 
 CLOCK: Final = SystemClock()
 KAFKA, CLICKHOUSE, POSTGRESQL = "Kafka", "ClickHouse", "PostgreSQL"
 _GRANTS: Final = "see docs/operations.md, 'Rights of the stores' users'"
 _NO_DATABASE: Final = "Code: 81."
-_CLICKHOUSE_RIGHTS: Final = ("SELECT", "INSERT", "ALTER", "CREATE TABLE")
+_CLICKHOUSE_RIGHTS: Final = ("SELECT", "INSERT", "ALTER TABLE", "CREATE TABLE", "TRUNCATE")
+_TOGETHER_RIGHTS: Final = ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")
 _POSTGRESQL_NOW: Final = text(
     "SELECT current_setting('server_version') AS version,"
     " floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms"
@@ -92,7 +95,12 @@ async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
             async for finding in _look_at_one(settings, server, part):
                 yield finding
         if isinstance(connection, ShardedConnection):
-            yield await _together(connection)
+            database = database_of(together_url(settings.usage_url))
+            first = connection.servers[0]
+            yield await _clickhouse_rights(first, database, CLICKHOUSE, _TOGETHER_RIGHTS)
+            yield (found := await _together(connection))
+            if found.level is Level.OK:
+                yield await _places(settings, connection)
     finally:
         await connection.close()
 
@@ -100,24 +108,53 @@ async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
 async def _together(connection: ShardedConnection) -> Finding:
     """Whether the first server reads all of them."""
     first, *_ = servers = connection.servers
-    asked = "SELECT uniqExact(shard_num) FROM system.clusters WHERE cluster = {name:String}"
-    ((shards,),) = await first.query(asked, {"name": connection.cluster})
-    if shards != len(servers):
+    asked = (
+        "SELECT uniqExact(shard_num), count() FROM system.clusters WHERE cluster = {name:String}"
+    )
+    ((shards, replicas),) = await first.query(asked, {"name": connection.cluster})
+    if shards != len(servers) or replicas != shards:
+        has = f"{shards} shards" if shards != len(servers) else f"{replicas} replicas in its shards"
         message = (
-            f"cluster {connection.cluster} of the server at usage_url has {shards} shards, and"
-            f" there are {len(servers)} servers: correct remote_servers in its configuration"
+            f"cluster {connection.cluster} of the server at usage_url has {has}, and there are"
+            f" {len(servers)} servers: correct remote_servers in its configuration. Each server is"
+            " a shard of its own"
         )
         return Finding(CLICKHOUSE, Level.FAULT, message)
     try:
+        await connection.check_alike()
         ids = [await server.query("SELECT DISTINCT id FROM installation", {}) for server in servers]
         await connection.check_whole([[str(one) for (one,) in rows] for rows in ids])
     except AccessRefused:
         message = "the servers have not all tables yet: run `meterline migrate`"
         return Finding(CLICKHOUSE, Level.FAULT, message)
-    except Unavailable as error:
+    except (Unavailable, Unsuitable) as error:
         return Finding(CLICKHOUSE, Level.FAULT, str(error))
     message = f"cluster {connection.cluster} reads {len(servers)} servers as one"
     return Finding(CLICKHOUSE, Level.OK, message)
+
+
+async def _places(settings: Settings, connection: ShardedConnection) -> Finding:
+    """Whether each partition of the log has rows on its server only."""
+    try:
+        await connection.held()
+        await check_places(connection, await _known(settings))
+    except (Unavailable, Unsuitable) as error:
+        return Finding(CLICKHOUSE, Level.FAULT, str(error))
+    return Finding(CLICKHOUSE, Level.OK, "each partition of the log is on one server")
+
+
+async def _known(settings: Settings) -> Mapping[int, int]:
+    """Where partitions are, as far as the control store can tell."""
+    if settings.control_url == CONTROL_EMBEDDED:
+        return {}
+    database = open_database(settings.control_url, access=control_access(settings))
+    try:
+        await check_migrated(database)
+        return await SqlShards(database).known()
+    except (Unavailable, Unsuitable):
+        return {}
+    finally:
+        await database.close()
 
 
 async def _look_at_one(
@@ -149,10 +186,15 @@ async def _look_at_one(
     yield await _clickhouse_rights(connection, str(database), part)
 
 
-async def _clickhouse_rights(connection: Connection, database: str, part: str) -> Finding:
+async def _clickhouse_rights(
+    connection: Connection, database: str, part: str, rights: Sequence[str] = _CLICKHOUSE_RIGHTS
+) -> Finding:
+    asked = {right: f"{right} ON `{database}`.*" for right in rights}
+    if rights is _TOGETHER_RIGHTS:
+        asked["REMOTE"] = "REMOTE ON *.*"
     missing = []
-    for right in _CLICKHOUSE_RIGHTS:
-        ((granted,),) = await connection.query(f"CHECK GRANT {right} ON `{database}`.*", {})
+    for right, where in asked.items():
+        ((granted,),) = await connection.query(f"CHECK GRANT {where}", {})
         if not granted:
             missing.append(right)
     return of_rights(part, missing, f"database {database}", _GRANTS)

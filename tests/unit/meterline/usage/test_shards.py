@@ -46,7 +46,8 @@ def test_servers_of_one_store_are_known_while_some_are_added(
     for server in range(number):
         then = data.draw(st.integers(server + 1, number))
         is_new = server > 0 and data.draw(st.booleans())
-        found.append([] if is_new else [id_of("a", server, then)])
+        more = data.draw(st.integers(server + 1, number))  # both, where the older one did not go
+        found.append([] if is_new else [id_of("a", server, then), id_of("a", server, more)])
     assert store_of(found) == ("a",)
 
 

@@ -33,6 +33,10 @@ class LogTruncated(Unsuitable):
     """
 
 
+class WaitsForParent(Unavailable):
+    """A partition that a log got is not counted before its parent is: nothing has failed."""
+
+
 async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int) -> None:
     """Raise `LogTruncated` where the log ends before what was counted, or where the last record
     that was sealed is another one now.
@@ -173,8 +177,8 @@ class Preparation:
         return await laid_out(self._log, self._progress.layout)
 
     async def _check_begun(self, layout: Layout, number: int) -> None:
-        """Raise `Unavailable` while the parent of a partition is not sealed up to the mark behind
-        which events belong to the new one: their copies would not be known.
+        """Raise `WaitsForParent` while the parent of a partition is not sealed up to the mark
+        behind which events belong to the new one: their copies would not be known.
         """
         check_known(layout, number)
         growth, log = layout.growth_of(number), self._log
@@ -187,7 +191,7 @@ class Preparation:
             found = await log.read(parent, 0 if seal is None else seal.end, 1)
             if not found or found[0].offset >= mark:
                 return
-        raise Unavailable(
+        raise WaitsForParent(
             f"partition {number} takes over from partition {parent}, which is not counted yet up to"
             f" where the log got {growth.partitions} partitions"
         )

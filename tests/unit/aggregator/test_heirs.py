@@ -1,15 +1,20 @@
 """Partitions that come with a growth go on from where their parents were at their marks."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 import pytest
 
+from aggregator.drivers.openings import Openings
+from aggregator.drivers.standing import UNREADY_AFTER_S, Standing
+from aggregator.slice.partition import Partition
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.tables.meters import logs
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.event import Growth, Layout, Record, RecordKind, encode_mark, encode_pack
 from meterline.meter import Aggregation
+from meterline.ports import Unavailable
 from meterline.usage import SliceId
 from tests.unit.aggregator.world import Meters, World
 
@@ -75,4 +80,36 @@ async def test_their_append_times_go_on_from_those_of_their_parents(
     await worker.seal(heir)
     rows = await grown.usage.slice_events(SliceId(log.number, 3, SECOND.first))
     assert [row.append_ms for row in rows] == [latest_ms]
+    await worker.close_all()
+
+
+async def test_one_that_waits_for_its_parent_does_not_make_a_worker_unready(
+    grown: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters, standing, failed = Meters(0), Standing(), 0
+    meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker, time_s = grown.worker(meters), asyncio.get_running_loop().time
+    await grow(grown, FIRST)
+    prepared = worker.prepared
+
+    async def telling(number: int) -> Partition:
+        nonlocal failed
+        try:
+            return await prepared(number)
+        except Unavailable:
+            failed += 1
+            raise
+
+    worker.prepared = telling  # type: ignore[method-assign]
+    standing.failed(1, "the log was away", time_s())
+    openings = Openings(worker, standing)
+    while failed < 2:
+        assert not openings.is_open(1)
+        await asyncio.sleep(0.01)
+    standing.check(time_s() + UNREADY_AFTER_S)
+    await worker.open(0)
+    await worker.read_some(0)
+    while not openings.is_open(1):  # noqa: ASYNC110 - it is asked as a worker asks, turn by turn
+        await asyncio.sleep(0.01)
+    await openings.close()
     await worker.close_all()

@@ -33,6 +33,10 @@ class LogTruncated(Unsuitable):
     """
 
 
+class WaitsForParent(Unavailable):
+    """A partition that a log got is not counted before its parent is: nothing has failed."""
+
+
 async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int) -> None:
     """Raise `LogTruncated` where the log ends before what was counted, or where the last record
     that was sealed is another one now.
@@ -156,6 +160,7 @@ class Preparation:
                 await self._catch_up(layout, number, seal, seen, start)
             # asked last: what is sealed behind a mark was so after the mark was recorded
             passed = await self._progress.marks(self._log.number)
+            inherited_ms = 0 if seal is not None else await self._reached(layout, number, passed)
         except SeenDamaged:
             seen.discard()
             raise
@@ -163,7 +168,7 @@ class Preparation:
             seen.close()
             raise
         partition = Partition(self._log.number, number, start, seen)
-        partition.append_ms = 0 if seal is None else seal.append_ms
+        partition.append_ms = inherited_ms if seal is None else seal.append_ms
         partition.routes = routes_at(passed, number, start)
         return partition
 
@@ -172,8 +177,8 @@ class Preparation:
         return await laid_out(self._log, self._progress.layout)
 
     async def _check_begun(self, layout: Layout, number: int) -> None:
-        """Raise `Unavailable` while the parent of a partition is not sealed up to the mark behind
-        which events belong to the new one: their copies would not be known.
+        """Raise `WaitsForParent` while the parent of a partition is not sealed up to the mark
+        behind which events belong to the new one: their copies would not be known.
         """
         check_known(layout, number)
         growth, log = layout.growth_of(number), self._log
@@ -186,10 +191,24 @@ class Preparation:
             found = await log.read(parent, 0 if seal is None else seal.end, 1)
             if not found or found[0].offset >= mark:
                 return
-        raise Unavailable(
+        raise WaitsForParent(
             f"partition {number} takes over from partition {parent}, which is not counted yet up to"
             f" where the log got {growth.partitions} partitions"
         )
+
+    async def _reached(
+        self, layout: Layout, number: int, passed: Mapping[tuple[int, int], int]
+    ) -> int:
+        """The append time that the history of a partition had reached where the partition came. Its
+        own go on from there: keys that it takes over are not appended after its first records.
+        """
+        growth = layout.growth_of(number)
+        if growth is None:
+            return 0
+        parent = number % growth.before
+        mark = passed.get((parent, growth.partitions), 0)
+        append_ms = await self._progress.append_ms_before(self._log.number, parent, mark)
+        return append_ms or await self._reached(layout, parent, passed)
 
     async def _start_of(self, number: int, seal: Seal | None, seen: SeenStore, first: int) -> int:
         log = self._log

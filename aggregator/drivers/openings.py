@@ -6,7 +6,7 @@ from functools import partial
 
 import structlog
 
-from aggregator.catch_up import CatchUp
+from aggregator.catch_up import CatchUp, WaitsForParent
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns
 from aggregator.slice.partition import Partition
@@ -82,6 +82,10 @@ class Openings:
         async def act() -> None:
             try:
                 found.append(await self._aggregator.prepared(number))
+            except WaitsForParent:
+                if standing is not None:
+                    standing.prepared(number)  # whatever failed before: all of it answers
+                raise
             except Unavailable as error:
                 if standing is not None:
                     standing.failed(number, str(error), time_s())

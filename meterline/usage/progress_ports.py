@@ -110,6 +110,12 @@ class ProgressStore(Protocol):
         """The seal with the greatest first offset."""
         ...
 
+    async def append_ms_before(self, log: int, partition: int, offset: int) -> int:
+        """The latest append time in slices that begin before an offset, by the last of their seals;
+        0 where there are none.
+        """
+        ...
+
     async def record_difference(self, difference: SliceDifference) -> bool:
         """Record that a sealed slice differed when it was counted back: the last one stands. False,
         and nothing is recorded, where a subject is erased from the slice, or was: of whoever counts

@@ -8,7 +8,7 @@ from ingest.publisher import Publisher
 from meterline.event import Layout, decode_record
 from meterline.usage import SeenExtent, SeenSpan
 from tests.simulation.parts import Lying, Substitutes
-from tests.simulation.profile import GROWING
+from tests.simulation.profile import GROWING, MINUTE_MS
 from tests.simulation.progress import ProgressState
 
 
@@ -34,6 +34,19 @@ class Impatient(Aggregator):
 
         change: Any = self._preparation
         change._check_begun = begun  # noqa: SLF001
+
+
+class FromNothing(Aggregator):
+    """A new partition begins with the append time of its own first record."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+
+        async def reached(*_: object) -> int:
+            return 0
+
+        change: Any = self._preparation
+        change._reached = reached  # noqa: SLF001
 
 
 class WithStrays(Aggregator):
@@ -82,6 +95,10 @@ CONTROLS: Final = {
     "keys that a new partition takes over": Substitutes(usage=WithoutHeritage, profile=GROWING),
     "new partitions that wait for their parents": Substitutes(
         aggregator=Impatient, profile=GROWING
+    ),
+    "append times that go on from a parent's": Substitutes(
+        aggregator=FromNothing,
+        profile=GROWING | {"clock_wobble_ms": 10 * MINUTE_MS, "horizon_ms": 20 * MINUTE_MS},
     ),
     "strays that do not count": Substitutes(aggregator=WithStrays, profile=GROWING),
     "gateways that know where events belong": Substitutes(publisher=unrouted, profile=GROWING),

@@ -57,22 +57,23 @@ def recount(
 ) -> Recount:
     """Of records (offset, append time, kind, value), partition by partition. A log that was made
     with fewer has grown since: behind its mark, a partition has no events of others; and each new
-    one goes on from another one as that was at its mark.
+    one goes on from another one as that was at its mark, with its append time.
     """
     result = Recount()
-    at_marks: dict[tuple[int, int], dict[Identity, Read]] = {}
+    at_marks: dict[tuple[int, int], tuple[dict[Identity, Read], int]] = {}
     sizes = [] if made_with is None else [made_with]
     for partition, records in enumerate(partitions):
         latest: dict[Identity, Read] = {}
+        append_ms, belongs = 0, 0
         before = max((size for size in sizes if size <= partition), default=0)
         if before:
             after = min((size for size in sizes if size > partition), default=0)
-            latest = dict(at_marks.get((partition % before, after), {}))
-        append_ms, belongs = 0, 0
+            others, append_ms = at_marks.get((partition % before, after), ({}, 0))
+            latest = dict(others)
         for offset, at_ms, kind, value in records:
             if kind == "mark" and json.loads(value)["partitions"] > belongs:
                 belongs = json.loads(value)["partitions"]
-                at_marks[partition, belongs] = dict(latest)
+                at_marks[partition, belongs] = dict(latest), append_ms
                 sizes.append(belongs)
             items = _items(kind, value)
             if items:  # another one may expire before everybody has seen it

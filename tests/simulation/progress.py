@@ -167,6 +167,10 @@ class ProgressState(LayoutState):
         found = self._of(log, partition)
         return found[-1] if found else None
 
+    def append_ms_before(self, log: int, partition: int, offset: int) -> int:
+        found = [one.append_ms for one in self.all_seals(log, partition) if one.slice < offset]
+        return max(found, default=0)
+
     def _of(self, log: int, partition: int) -> list[Seal]:
         found = [s for s in self.seals.values() if s.log == log and s.partition == partition]
         return sorted(found, key=lambda seal: seal.slice)
@@ -287,6 +291,12 @@ class SimulatedProgress(SimulatedLayouts):
     async def last_seal(self, log: int, partition: int) -> Seal | None:
         return await self._net.call(
             "progress.last_seal", lambda: self._state.last_seal(log, partition)
+        )
+
+    async def append_ms_before(self, log: int, partition: int, offset: int) -> int:
+        return await self._net.call(
+            f"progress.append_ms_before {partition}/{offset}",
+            lambda: self._state.append_ms_before(log, partition, offset),
         )
 
     async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:

@@ -18,7 +18,7 @@ from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import newest, number_of
 from meterline.backends.control_store.progress.partitions import growth
 from meterline.backends.control_store.tables import whole
-from meterline.event import Log
+from meterline.event import Layout, Log
 from meterline.limits import (
     ARCHIVE_ERASING_MS,
     ARCHIVE_LOOK_S,
@@ -108,7 +108,9 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
         )
     await _until_erased(source, tell)
     began_ms = source.clock.now_ms()
-    moment = await source.database.read(partial(_control, archive, source.log.number))
+    moment, layout = await source.database.read(partial(_control, archive, source.log.number))
+    if layout.partitions > source.log.partitions:  # it has grown since it was opened
+        source.log.lay_out(layout)
     tell(f"control store: {sum(one.rows for one in archive.files):,} rows")
     if moment.erasures.under_way:
         raise _Overtaken("a subject is being erased")
@@ -121,8 +123,7 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
     log = await write_log(archive, source.log, moment.sealed, source.nothing_lost, began_ms)
     waiting = sum(one.end - one.first for one in log.partitions)
     tell(f"log: {waiting:,} records that are not counted yet")
-    if await source.database.read(whole.erasing) != moment.erasures:
-        raise _Overtaken("a subject was erased meanwhile")
+    await _check_not_overtaken(source, moment, layout)
     if source.clock.now_ms() - began_ms > ARCHIVE_MS_MAX:
         raise Unsuitable(
             f"the backup took over {ARCHIVE_MS_MAX // 3_600_000} hours: what is not kept any more"
@@ -142,6 +143,15 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
     return manifest
 
 
+async def _check_not_overtaken(source: Source, moment: whole.Moment, layout: Layout) -> None:
+    """Raise `_Overtaken` where what is in the log now is not what the moment speaks of."""
+    if await source.database.read(whole.erasing) != moment.erasures:
+        raise _Overtaken("a subject was erased meanwhile")
+    # registered before the first mark: what was read of a log that is laid out as before has none
+    if await source.database.read(partial(growth.layout, log=source.log.number)) != layout:
+        raise _Overtaken("the log began to get more partitions meanwhile")
+
+
 async def _until_erased(source: Source, tell: Tell) -> None:
     """Wait until no subject is being erased: rows of it would be half there."""
     until_ms, waited = source.clock.now_ms() + ARCHIVE_ERASING_MS, False
@@ -157,7 +167,9 @@ async def _until_erased(source: Source, tell: Tell) -> None:
         await asyncio.sleep(ARCHIVE_LOOK_S)
 
 
-async def _control(archive: NewArchive, log: int, connection: Connection) -> whole.Moment:
+async def _control(
+    archive: NewArchive, log: int, connection: Connection
+) -> tuple[whole.Moment, Layout]:
     """All rows, and what they say, in one transaction. On SQLite all of it runs in a thread."""
     with _tables(archive) as page:
         await whole.read_all(connection, page)
@@ -169,7 +181,7 @@ async def _control(archive: NewArchive, log: int, connection: Connection) -> who
         )
     moment = await whole.moment(connection, log)
     firsts = {number: layout.first(number) for number in range(layout.partitions)}
-    return moment._replace(sealed=firsts | dict(moment.sealed))
+    return moment._replace(sealed=firsts | dict(moment.sealed)), layout
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from typing import Final
 
 import click
 
@@ -20,6 +21,13 @@ from meterline.runtime.start_timeout import Patience
 from meterline.runtime.wiring import adapters
 from meterline.runtime.wiring.adapters import CLOCK
 from meterline.runtime.wiring.connections import kafka_security
+
+# Nobody knows which there are: Kafka names aggregators only.
+REPLACED: Final = (
+    "All processes of the roles ingest, dispatch and control must run this release, too. Older ones"
+    " do not notice the new partitions: gateways append where events count no more, and the others"
+    " take usage for complete without these partitions"
+)
 
 
 async def grow(settings: Settings, stop: asyncio.Event, partitions: int) -> None:
@@ -51,10 +59,14 @@ async def _check_aggregators(settings: Settings) -> None:
     where = settings.kafka_servers, settings.consumer_group
     older = await older_members(*where, security, settings.log_timeout_s)
     if older:
-        raise Unsuitable(
-            f"aggregators of an older release run at {', '.join(older)} (consumer group"
-            f" {settings.consumer_group}): replace them first, and the gateways, too"
-        )
+        raise Unsuitable(_replace_first(older, settings.consumer_group))
+
+
+def _replace_first(older: Sequence[str], group: str) -> str:
+    return (
+        f"aggregators of an older release run at {', '.join(older)} (consumer group {group}):"
+        f" replace them first. {REPLACED}"
+    )
 
 
 async def _log(settings: Settings, stack: AsyncExitStack) -> KafkaLog:
@@ -73,6 +85,7 @@ async def _log(settings: Settings, stack: AsyncExitStack) -> KafkaLog:
 async def _grown(
     log: KafkaLog, progress: SqlProgressStore, partitions: int, stop: asyncio.Event
 ) -> None:
+    click.echo(REPLACED)
     layout = await begin_growth(log, progress, partitions, CLOCK.now_ms())
     if not layout.uncounted(await progress.marks(log.number)):
         click.echo(f"the log has {partitions} partitions")

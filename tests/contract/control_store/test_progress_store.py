@@ -68,6 +68,17 @@ async def test_the_last_seal_is_that_of_the_greatest_offset(store: ProgressStore
     assert await store.last_seal(1, 0) == _seal(LARGE, 1)
 
 
+async def test_the_append_time_before_an_offset_is_that_of_the_last_slice_below(
+    store: ProgressStore,
+) -> None:
+    for number, append_ms in ((0, LARGE), (10, LARGE + 5), (LARGE, LARGE + 9)):
+        await store.seal(_seal(number, 1)._replace(append_ms=append_ms))
+    await store.seal(_seal(5, 1, partition=1)._replace(append_ms=LARGE + 99))
+    found = [await store.append_ms_before(1, 0, offset) for offset in (0, 1, 10, 11, LARGE + 1)]
+    assert found == [0, LARGE, LARGE, LARGE + 5, LARGE + 9]
+    assert await store.append_ms_before(2, 0, LARGE) == 0
+
+
 async def test_of_two_seals_with_one_name_the_greater_catalogue_wins(store: ProgressStore) -> None:
     for catalogue in (2, 5, 3):
         await store.seal(_seal(0, catalogue))

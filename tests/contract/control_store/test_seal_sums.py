@@ -180,6 +180,9 @@ async def test_the_last_seal_stays_whatever_is_old(stores: Stores) -> None:
     assert stores.meter is not None
     assert last == _seal(0, SLICES - 1, stores.meter.revision)
     assert (await stores.retention.sealed_ends(1))[0].offset == 120
+    before = (11 * 10, SLICES * 10)  # behind the sum, and behind the last seal
+    found = [await stores.progress.append_ms_before(1, 0, offset) for offset in before]
+    assert found == [(SLICES - 2) * HOUR_MS, (SLICES - 1) * HOUR_MS]
 
 
 async def test_slices_wait_until_late_usage_was_looked_for(stores: Stores) -> None:

@@ -27,7 +27,7 @@ from meterline.backends.control_store.progress import differences, filling, fill
 from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
 from meterline.backends.control_store.progress.erasures import is_erased_from
 from meterline.backends.control_store.progress.partitions import catch_ups, growth
-from meterline.backends.control_store.progress.seal_sums import summed_end
+from meterline.backends.control_store.progress.seal_sums import append_ms_before, summed_end
 from meterline.backends.control_store.store import (
     SqlStore,
     fetch_one,
@@ -181,6 +181,8 @@ class SqlProgressStore(SqlStore):
             .limit(1)
         )
         return await fetch_one(connection, question, Seal._make)
+
+    append_ms_before = read_by(append_ms_before)
 
     @reads
     async def unfilled(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Select, Table, func, literal, select
+from sqlalchemy import ScalarSelect, Select, Table, func, literal, select
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.store import fetch_int
@@ -46,6 +46,18 @@ async def all_seals(
     sums = [SealSum._make(row) for row in rows]
     end = sums[-1].end if sums else offset
     return [*(it.as_seal() for it in sums), *(it for it in single if it.slice >= end)][:limit]
+
+
+async def append_ms_before(connection: Connection, log: int, partition: int, offset: int) -> int:
+    """See `ProgressStore.append_ms_before`."""
+
+    def last(of: Table) -> ScalarSelect[int]:
+        mine = (of.c.log == log, of.c.partition == partition, of.c.slice < offset)
+        question = select(of.c.append_ms).where(*mine).order_by(of.c.slice.desc()).limit(1)
+        return question.scalar_subquery()
+
+    # append times do not step back, and sums are of slices before all others
+    return await fetch_int(connection, select(func.coalesce(last(seals), last(seal_sums), 0)))
 
 
 def seal_rows() -> tuple[Select[Any], Select[Any]]:

@@ -11,11 +11,13 @@ import pytest
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.progress.partitions import growth
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.erasures import erasures
-from meterline.backends.control_store.tables.meters import usage_store
+from meterline.backends.control_store.tables.meters import logs, usage_store
 from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
+from meterline.event import Growth, Layout
 from meterline.limits import ARCHIVE_ERASING_MS, ARCHIVE_TRIES
 from meterline.ports import Unavailable
 from meterline.runtime.archive.files import Archive
@@ -92,7 +94,7 @@ class Installation:
 async def there(tmp_path: Path, migrated: Path) -> AsyncIterator[Installation]:
     shutil.copy(migrated, tmp_path / "control.db")
     database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
-    log = open_sqlite_log(tmp_path, 1, SteppingClock())
+    log = open_sqlite_log(tmp_path, 4, SteppingClock())
     log.number = 1
     made = Installation(database, log, Rows(database), tmp_path / "archive")
     await made.put(usage_store, one=1, id="usage")
@@ -209,3 +211,42 @@ async def test_a_backup_does_not_wait_for_ever(there: Installation) -> None:
     there.clock.step_ms = ARCHIVE_ERASING_MS
     with pytest.raises(Unavailable, match=r"erased for 30 minutes: try again when no erasure"):
         await there.backup()
+
+
+GROWN = Layout(4, (Growth(2, 4, 100),))
+
+
+async def begin_growth(connection: Connection) -> None:
+    await growth.begin(connection, 1, GROWN, 5)
+
+
+async def end_growth(connection: Connection) -> None:
+    for partition in range(2):
+        await growth.pass_mark(connection, 1, partition, 4, 0)
+
+
+async def test_a_log_that_grows_meanwhile_begins_a_backup_anew(there: Installation) -> None:
+    """Its marks may be in what was read, and what they divide is not."""
+    there.log.lay_out(Layout(2))
+    await there.put(logs, number=1, id="log", partitions=2)
+    there.usage.happens["tallies"] = [begin_growth]
+    with pytest.raises(Unavailable, match="the log is getting more partitions: try again when"):
+        await there.backup()
+    assert there.told[-1] == (
+        "the log began to get more partitions meanwhile: the backup begins anew"
+    )
+    assert not (there.folder / "manifest.json").exists()
+
+
+async def test_a_log_that_has_grown_since_it_was_opened_is_whole_in_a_backup(
+    there: Installation,
+) -> None:
+    for heir in (2, 3):
+        await there.log.put_back(heir, 100, [])
+    there.log.lay_out(Layout(2))
+    await there.put(logs, number=1, id="log", partitions=2)
+    await there.database.write(begin_growth)
+    await there.database.write(end_growth)
+    manifest = await there.backup()
+    assert there.log.partitions == 4
+    assert [it.counted for it in manifest.log.partitions] == [0, 0, 100, 100]

@@ -33,7 +33,7 @@ from meterline.limits import ARCHIVE_ROWS
 from tests.contract.conftest import DATABASES, fresh_database
 
 Pages = dict[str, tuple[whole.Columns, list[Sequence[Any]]]]
-OF_THE_MOMENT = {"completeness", "flushed", "sessions"}
+OF_THE_MOMENT = {"completeness", "flushed", "sessions", "usage_shards"}
 MANY = ARCHIVE_ROWS * 2 + 1
 PAIRS = [(one, other) for one in DATABASES for other in DATABASES]
 

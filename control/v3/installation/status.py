@@ -234,8 +234,9 @@ async def findings(stores: Stores) -> Findings:
     """Ask every part."""
     found = Findings()
     await _ask_layout(stores, found)
-    await asyncio.gather(_ask_log(stores, found), _ask_usage(stores, found))
+    await _ask_log(stores, found)
     await _ask_control(stores, found)  # after the ends
+    await _ask_usage(stores, found)  # at last: of whoever is caught up, the account is whole
     return found
 
 

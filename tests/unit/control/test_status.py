@@ -9,6 +9,7 @@ from meterline.access import Principal, Scope
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.event import Layout
 from meterline.http.gate import Gate
 from meterline.limits import CATCH_UP_STALE_MS
 from meterline.ports import Unavailable
@@ -30,7 +31,7 @@ async def test_an_empty_installation_is_caught_up(api: Api) -> None:
     status = await _status(api)
     log = api.stores.log
     assert status == {
-        "log": {"id": log.id, "number": 1, "partitions": 2},
+        "log": {"id": log.id, "number": 1, "partitions": 2, "growth": None},
         "catalogue_version": 0,
         "caught_up": True,
         "backfilling": False,
@@ -213,6 +214,31 @@ async def test_parts_that_are_away_are_null_with_words(
     await away.close()
 
 
+async def test_of_whoever_is_caught_up_the_account_is_whole(api: Api, serve: ServeApi) -> None:
+    asked: list[str] = []
+
+    class Noted:
+        """A store that notes what it is asked."""
+
+        def __init__(self, store: object) -> None:
+            self._store = store
+
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return getattr(self._store, name)
+
+    stores = replace(
+        api.stores,
+        usage=Noted(api.stores.usage),
+        progress=Noted(api.stores.progress),
+    )
+    client = await serve(stores)
+    asked.clear()
+    async with client.get(PATH) as response:
+        assert (await response.json())["caught_up"]
+    assert asked.index("flushed_ends") < asked.index("accounts"), "rows are written first"
+
+
 @pytest.mark.parametrize("hang_at", ["begin", "end"])
 async def test_a_part_that_hangs_does_not_hang_the_answer(
     api: Api, serve: ServeApi, hang_at: str
@@ -221,6 +247,9 @@ async def test_a_part_that_hangs_does_not_hang_the_answer(
         """A log whose broker takes connections and says nothing."""
 
         id, number, partitions = "log", 1, 2
+
+        def lay_out(self, layout: Layout) -> None:
+            assert layout.partitions <= 2
 
         async def begin(self, partition: int) -> int:
             return await self._answer("begin", partition)

@@ -3,13 +3,13 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from aggregator.slice.partition import Partition
-from meterline.event import Layout, Log, Record, offset_of, record_digest
+from meterline.event import Layout, Log, Record, laid_out, offset_of, record_digest
 from meterline.limits import SEEN_BULKS_MAX, SEEN_SHARE_KEYS
 from meterline.ports import SeenDamaged, Unavailable, Unsuitable
 from meterline.usage import (
@@ -242,14 +242,6 @@ class Preparation:
                     await caught_up_seen(self._usage, lacks, seen, self._horizon_ms, at)
         finally:
             self.catching_up.pop(number, None)
-
-
-async def laid_out(log: Log, asked: Callable[[int], Awaitable[Layout]]) -> Layout:
-    """How a log is laid out now, by `ProgressStore.layout`; it counts so from now on."""
-    layout = await asked(log.number)
-    if layout.partitions > log.partitions:
-        log.lay_out(layout)
-    return layout if layout.partitions else Layout(log.partitions)
 
 
 def check_known(layout: Layout, number: int) -> None:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from aggregator.catch_up import laid_out
 from aggregator.renewal import Renewer
-from meterline.event import Layout, Log, encode_pack
+from meterline.event import Layout, Log, encode_pack, laid_out
 from meterline.limits import CLOCK_SKEW_MS, ERASURE_AGAIN_S, SLICE_SPAN_MS
 from meterline.ports import Clock, Unavailable
 from meterline.usage import (
@@ -79,9 +78,8 @@ class Eraser:
         """Where the log ends, first; then all below must be counted, and its slices sealed."""
         stores, now_ms = self._stores, self._clock.now_ms()
         if not erasure.log:
-            await laid_out(
-                stores.log, stores.layout
-            )  # events may lie in partitions that came since
+            # events may lie in partitions that the log got since it was opened
+            await laid_out(stores.log, stores.layout)
             ends = {number: await stores.log.end(number) for number in range(stores.log.partitions)}
             until_ms = now_ms + self._stores.retention_ms + SLICE_SPAN_MS
             await stores.ledger.set_borders(erasure.id, stores.log.number, ends, until_ms)

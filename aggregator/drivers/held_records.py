@@ -30,8 +30,8 @@ class HeldRecords:
         self.count = 0
 
     def add(self, offset: int, in_kafka: int) -> None:
-        """A record was brought. The two offsets differ where the log was restored, by as much for
-        each record.
+        """A record was brought. The two offsets differ where the log was restored or got the
+        partition later, by as much for each record.
         """
         self._before = offset - in_kafka
         self.count += 1

@@ -49,7 +49,8 @@ class Partition:
         if not self.routes:
             return items
         kept = strays_marked(items, self.number, self.routes)
-        self._strays += sum(one is not it for one, it in zip(kept, items, strict=True))
+        if kept is not items:
+            self._strays += sum(one is not it for one, it in zip(kept, items, strict=True))
         return kept
 
     def mark_in(self, record: Record) -> int | None:

@@ -78,5 +78,6 @@ from meterline.event.refusal import (
     state_of,
     timed,
 )
+from meterline.event.registered_layout import laid_out
 from meterline.event.tracing import NEEDLE, trace_of, traces_of, with_trace
 from meterline.event.verdict import Verdict

@@ -190,12 +190,13 @@ def _run_role(settings: "Settings", role_name: str, grow_to: object = None) -> N
     process.configure_logs(settings.log_level)
     if role_name == "ingest" and settings.workers > 1 and not worker.is_worker():
         sys.exit(process.run(supervisor.of_gateways(settings)))
-    from meterline.runtime import roles  # noqa: PLC0415
-    from meterline.runtime.commands import growing  # noqa: PLC0415
-
     if isinstance(grow_to, int):
+        from meterline.runtime.commands import growing  # noqa: PLC0415
+
         process.run(partial(growing.grow, settings, partitions=grow_to))
         return
+    from meterline.runtime import roles  # noqa: PLC0415
+
     role: Role = getattr(roles, role_name)
     process.run(partial(role, settings))
 

@@ -20,7 +20,7 @@ from control.stores import Stores
 from control.v3.installation.backfill import Backfill, backfill_of
 from control.v3.installation.catch_up import CatchUpShown, catch_up_shown
 from meterline.access import Scope
-from meterline.event import Layout, Log
+from meterline.event import Layout, Log, laid_out
 from meterline.http import json_response
 from meterline.http.operation import Answer, Call
 from meterline.http.shapes import InstantShown, NoParameters
@@ -243,9 +243,7 @@ async def findings(stores: Stores) -> Findings:
 async def _ask_layout(stores: Stores, found: Findings) -> None:
     """First: what was accepted before may lie in partitions that the log got a moment ago."""
     log, progress = stores.log, stores.progress
-    found.layout = await found.part("control", progress.layout(log.number))
-    if found.layout is not None:
-        log.lay_out(found.layout)
+    found.layout = await found.part("control", laid_out(log, progress.layout))
 
 
 async def _ask_log(stores: Stores, found: Findings) -> None:

@@ -7,8 +7,8 @@ from typing import Final
 
 import structlog
 
-from aggregator.catch_up import laid_out
 from meterline.backends.kafka.log import KafkaLog
+from meterline.event import laid_out
 from meterline.limits import LAYOUT_LOOK_MS, ROUTES_KNOWN_S
 from meterline.ports import Unavailable
 from meterline.runtime.wiring.adapters import Opened, OpenLog

@@ -237,11 +237,8 @@ async def running(process: subprocess.Popen[bytes], port: int) -> AsyncIterator[
         process.wait(30)
 
 
-async def distributed(
-    variables: dict[str, str], folder: Path, meters: Sequence[MeterDraft]
-) -> None:
-    """The figures on Kafka, ClickHouse and PostgreSQL, with so many meters on every event."""
-    settings = load_settings()
+async def made(settings: Settings, meters: Sequence[MeterDraft]) -> int:
+    """Make the meters, and fill the log; how many partitions it has."""
     async with AsyncExitStack() as stack:
         database = adapters.open_control_database(settings, stack)
         for draft in meters:
@@ -249,6 +246,15 @@ async def distributed(
         log = await adapters.open_log(settings, stack)
         assert isinstance(log, KafkaLog)
         await fill(log)
+        return log.partitions
+
+
+async def distributed(
+    variables: dict[str, str], folder: Path, meters: Sequence[MeterDraft]
+) -> None:
+    """The figures on Kafka, ClickHouse and PostgreSQL, with so many meters on every event."""
+    settings = load_settings()
+    await made(settings, meters)
     say(f"# the log holds {EVENTS:,} events")
     floor = await bare(settings)
     process = role("aggregate", variables, folder, 18_701)

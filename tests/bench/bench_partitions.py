@@ -10,21 +10,17 @@ import os
 import subprocess
 import sys
 import tempfile
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
-from meterline.backends.kafka.log import KafkaLog
 from meterline.runtime.settings.reading import load_settings
-from meterline.runtime.wiring import adapters
 from tests.bench.bench_aggregator import (
     EVENTS,
     METERS,
     counted,
-    fill,
+    made,
     role,
     running,
     say,
@@ -41,14 +37,7 @@ PORT: Final = 18_761
 async def measure(variables: dict[str, str], folder: Path, number: int) -> None:
     """The figures with so many partitions."""
     settings = load_settings()
-    async with AsyncExitStack() as stack:
-        database = adapters.open_control_database(settings, stack)
-        for draft in METERS:
-            await SqlCatalogueStore(database).create_meter("default", draft, 0)
-        log = await adapters.open_log(settings, stack)
-        assert isinstance(log, KafkaLog)
-        assert log.partitions == number
-        await fill(log)
+    assert await made(settings, METERS) == number
     process = role("aggregate", variables, folder, PORT)
     async with running(process, PORT):
         rate, cost, memory = await counted(settings, psutil.Process(process.pid))

@@ -15,9 +15,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from tests.faults.bench import Bench, Judged, asked_meanwhile, benched
@@ -28,9 +29,12 @@ from tests.faults.own_servers import own_servers
 from tests.faults.unsurvivable import ENDS
 from tests.faults.watch import Watch, watching
 from tests.journey.receiver import receiving
+from tests.progress_bar import progress_bar
 from tests.services.service import ServiceError
 
 ROUNDS = 2
+
+_SHOWN: Final = ("{task.completed}/{task.total}", "{task.fields[kills]} kills  {task.description}")
 
 
 def main() -> None:
@@ -133,7 +137,7 @@ def _survived(
     plan = deque(chosen(random.Random(seed), asked.rounds, asked.only))
     planned, run = len(plan), Run(console)
     began_s = time.monotonic()
-    with receiving() as receiver, _bar(console) as bar:
+    with receiving() as receiver, progress_bar(console, *_SHOWN) as bar:
         task = bar.add_task("", total=len(plan), kills=0)
         number = 0
         while plan:
@@ -216,18 +220,6 @@ def _table(run: Run, seconds: float) -> None:
     run.console.print(f"{run.kills.total()} kills: {by_kind}.", highlight=False)
     run.console.print(f"{totals}. {seconds / 60:.1f} minutes.", highlight=False)
     run.console.print("\n".join(["Alerts:", *run.alarms]), highlight=False, markup=False)
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.completed}/{task.total}"),
-        BarColumn(20),
-        TextColumn("{task.fields[kills]} kills  {task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
 
 
 if __name__ == "__main__":

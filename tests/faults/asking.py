@@ -4,13 +4,13 @@ there is none.
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from http.client import HTTPException
 from typing import Any, Final
 
+from tests.beside import beside
 from tests.faults.oracle import Oracle, compared
 from tests.journey.client import Server
 
@@ -43,16 +43,9 @@ class Asker:
     _counted: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
 
-    @contextmanager
-    def asking(self) -> Iterator[None]:
+    def asking(self) -> AbstractContextManager[None]:
         """A thread that asks during the block."""
-        thread = threading.Thread(target=self._ask_on, name="asker")
-        thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            thread.join()
+        return beside("asker", self._ask_on, self._ended.set)
 
     def _ask_on(self) -> None:
         while not self._ended.is_set():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TaskID
 
 from tests.faults.day_delivery import Delivery, account_of
 from tests.faults.day_events import METERS, Day
@@ -21,7 +21,9 @@ from tests.faults.day_totals import audited, compared
 from tests.faults.installation import Installation, installed, make_meters
 from tests.faults.labels import LEASE_VARIABLE, SLICE_VARIABLE
 from tests.faults.own_servers import own_servers
+from tests.progress_bar import progress_bar
 
+_SHOWN: Final = ("{task.completed:,} of {task.total:,}", "{task.fields[kills]} kills", 30)
 EVENTS: Final = 10_000_000
 STANDS_STILL_S: Final = 300.0
 # How the product comes: nothing is shortened.
@@ -78,7 +80,7 @@ def _lived(product: Installation, day: Day, console: Console) -> list[str]:
     """Send, kill, count, compare, audit; what differs, in words."""
     began_s = time.monotonic()
     delivery = Delivery(day, [one.url for one in product.those("gateway")])
-    with _bar(console) as bar, delivery.running():
+    with progress_bar(console, *_SHOWN) as bar, delivery.running():
         task = bar.add_task("", total=day.events, kills=0)
         kills = _counted(product, delivery, random.Random(day.seed), bar, task)
     took_s = time.monotonic() - began_s
@@ -138,18 +140,6 @@ def _killed(product: Installation, victim: str) -> str:
     server.kill()
     server.start()
     return victim
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.completed:,} of {task.total:,}"),
-        BarColumn(30),
-        TextColumn("{task.fields[kills]} kills"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.beside import beside
 from tests.faults.alarms import FIRES_WITHIN_S, Alarm, alarm_of
 from tests.faults.bench import Bench
 from tests.faults.installation import STAND_INS
@@ -158,10 +159,5 @@ class Watch:
 def watching(slots: Sequence[Slot]) -> Iterator[Watch]:
     """Watch until the block ends."""
     watch = Watch(slots)
-    thread = threading.Thread(target=watch.run, name="watch")
-    thread.start()
-    try:
+    with beside("watch", watch.run, watch.end):
         yield watch
-    finally:
-        watch.end()
-        thread.join()

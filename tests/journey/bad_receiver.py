@@ -16,6 +16,8 @@ from typing import Final
 
 from svix.webhooks import Webhook
 
+from tests.beside import beside
+
 SLEEP_S: Final = 1.5  # longer than the sender of the test waits
 HURTS_MAX: Final = 6  # of one delivery: in the end it is taken
 
@@ -83,10 +85,5 @@ def receiving_badly(seed: int) -> Iterator[BadReceiver]:
 
     with Server(("127.0.0.1", 0), Handler) as server:
         made.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, name="bad receiver")
-        thread.start()
-        try:
+        with beside("bad receiver", server.serve_forever, server.shutdown):
             yield made
-        finally:
-            server.shutdown()
-            thread.join()

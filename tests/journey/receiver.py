@@ -1,6 +1,5 @@
 """A receiver of deliveries as the contract wants one (4.5), with the svix library alone."""
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -8,6 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeVar
 
 from svix.webhooks import Webhook, WebhookVerificationError
+
+from tests.beside import beside
 
 AnyMailbox = TypeVar("AnyMailbox", bound="Mailbox")
 
@@ -83,10 +84,5 @@ def receiving() -> Iterator[Receiver]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         receiver = Receiver(f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever, name="receiver")
-        thread.start()
-        try:
+        with beside("receiver", server.serve_forever, server.shutdown):
             yield receiver
-        finally:
-            server.shutdown()
-            thread.join()

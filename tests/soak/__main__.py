@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.faults.day_delivery import Delivery
 from tests.faults.day_events import Day
@@ -25,6 +24,7 @@ from tests.faults.day_totals import audited, compared
 from tests.faults.own_servers import own_servers
 from tests.journey.receiver import Mailbox, receiving
 from tests.journey.setups import LOOPBACK, Servers, SetUp, distributed, embedded, started, telling
+from tests.progress_bar import progress_bar
 from tests.services.local import spawned
 from tests.services.service import ServiceError
 from tests.soak import judging, report
@@ -46,6 +46,10 @@ from tests.soak.sampling import (
 )
 from tests.traced.collector import Collector, collecting
 
+_SHOWN: Final = (
+    "{task.completed:,} of {task.total:,}",
+    "{task.fields[behind]:,} not counted; MB: {task.fields[held]}",
+)
 SHARE: Final = 0.5  # of the top rate
 BATCH: Final = 200  # events of a request
 SETUPS: Final = ("embedded", "servers")
@@ -200,7 +204,7 @@ def _lived(setup: SetUp, plan: Plan, rate: float, series: Series, console: Conso
 def _followed(setup: SetUp, delivery: Delivery, sampler: Sampler, console: Console) -> None:
     """Return when all is sent; show how far it is."""
     said_s = time.monotonic()
-    with _bar(console) as bar:
+    with progress_bar(console, *_SHOWN) as bar:
         task = bar.add_task("", total=delivery.day.events, held="", behind=0)
         while delivery.acknowledged < delivery.day.events:
             assert not (words := delivery.failure or sampler.failure), words
@@ -249,18 +253,6 @@ def judged(lived: Lived, run_s: float, *, on_servers: bool) -> list[Judged]:
     figures = f"{delivered:,} deliveries, {refused:,} refused; {lived.changes.made} meters made"
     found.append(Judged("reports arrive", delivered > 0 and not refused, figures))
     return [*found, judging.nothing_is_lost(lived.differences)]
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.completed:,} of {task.total:,}"),
-        BarColumn(20),
-        TextColumn("{task.fields[behind]:,} not counted; MB: {task.fields[held]}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any, Final
 
+from tests.beside import beside
 from tests.faults.day_delivery import Delivery, account_of
 from tests.faults.day_events import METERS, Day
 from tests.journey.client import Server
@@ -87,16 +87,9 @@ class Changes:
     failures: list[str] = field(default_factory=list)
     _ends: threading.Event = field(default_factory=threading.Event)
 
-    @contextmanager
-    def going(self) -> Iterator[None]:
+    def going(self) -> AbstractContextManager[None]:
         """During the block."""
-        thread = threading.Thread(target=self._run, name="changes")
-        thread.start()
-        try:
-            yield
-        finally:
-            self._ends.set()
-            thread.join()
+        return beside("changes", self._run, self._ends.set)
 
     def _run(self) -> None:
         meter: dict[str, Any] | None = None

@@ -16,6 +16,7 @@ from typing import Final
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.beside import beside
 from tests.journey.setups import SetUp
 from tests.services.local import LocalService
 from tests.soak.judging import Points
@@ -170,10 +171,5 @@ def progress_of(exposition: str) -> dict[str, float]:
 @contextmanager
 def sampling(sampler: Sampler) -> Iterator[Sampler]:
     """Sample until the block ends."""
-    thread = threading.Thread(target=sampler.run, name="sampler")
-    thread.start()
-    try:
+    with beside("sampler", sampler.run, sampler.end):
         yield sampler
-    finally:
-        sampler.end()
-        thread.join()

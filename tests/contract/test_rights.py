@@ -1,4 +1,7 @@
-"""PostgreSQL: the rights that docs/operations.md gives to its users are enough for the product."""
+"""PostgreSQL: the rights that docs/operations.md gives to its users are enough for the product.
+
+Those of ClickHouse are tried in tests/contract/usage/test_shards_rights.py.
+"""
 
 import re
 from collections.abc import AsyncIterator
@@ -24,9 +27,10 @@ NOW_MS: Final = 1_700_000_000_000
 
 
 def blocks() -> list[list[str]]:
-    """The statements of each block of SQL on the page."""
-    section = PAGE.read_text("utf-8").partition("## Rights of the stores' users")[2]
-    section = section.partition("\n## ")[0]
+    """The statements of each block of SQL on the page, of PostgreSQL."""
+    section = PAGE.read_text("utf-8").partition("\nPostgreSQL, for a database")[2]
+    section, clickhouse, _ = section.partition("\nClickHouse, for a database")
+    assert clickhouse
     found = re.findall(r"^```sql\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     return [[line.rstrip(";") for line in block.splitlines()] for block in found]
 
@@ -38,7 +42,7 @@ def named(statement: str, database: str, user: str) -> str:
 
 
 def test_the_page_has_the_statements_that_are_run_here() -> None:
-    assert [len(block) for block in blocks()] == [2, 3, 6]
+    assert [len(block) for block in blocks()] == [2, 3]
     assert named("GRANT X ON DATABASE meterline TO meterline", "d", "u").endswith("d TO u")
 
 

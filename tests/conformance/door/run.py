@@ -14,7 +14,11 @@ from tests.conformance.door.posts import HARD_NAMES, IN_FLIGHT_MAX, Post, Series
 from tests.conformance.door.wire import Connection, NoAnswer
 
 CONNECTIONS: Final = 32
-SAMPLE_S: Final = 0.25
+SAMPLES: Final = 200
+"""Memory is looked at so often in a run, by requests and not by time: each part of a run has some,
+however fast it passes.
+"""
+SHOWN_S: Final = 0.25
 SHOWN: Final = 2_000
 """Bytes of a body that are shown with its failure."""
 
@@ -42,11 +46,13 @@ class Run:
         self._alone = asyncio.Semaphore(1)
         self.ledger = Ledger(self._series)
         self.course = Course(count)
+        self._sampled_at = 0
 
     async def send(self, told: Callable[[Course], None]) -> None:
         """Send all. Raises `Wrong` that describes the first request whose answer is wrong."""
         assert CONNECTIONS <= IN_FLIGHT_MAX
         started_at = time.perf_counter()
+        self._sample()
         # The hard ones first, one after the other: what they cost once is not what is measured.
         await self._work(len(HARD_NAMES))
         watching = asyncio.create_task(self._watch(started_at, told))
@@ -84,13 +90,18 @@ class Run:
         except (Wrong, NoAnswer) as error:
             raise Wrong(_described(self._seed, number, post, answer, error)) from error
         self.course.sent += 1
+        if self.course.sent >= self._sampled_at:
+            self._sample()
+
+    def _sample(self) -> None:
+        self._sampled_at = self.course.sent + max(1, self.course.of // SAMPLES)
+        self.course.resident.append((self.course.sent, self._process.memory_info().rss))
 
     async def _watch(self, started_at: float, told: Callable[[Course], None]) -> None:
         while True:
             self.course.seconds = time.perf_counter() - started_at
-            self.course.resident.append((self.course.sent, self._process.memory_info().rss))
             told(self.course)
-            await asyncio.sleep(SAMPLE_S)
+            await asyncio.sleep(SHOWN_S)
 
 
 def _described(seed: int, number: int, post: Post, answer: Answer | None, error: Exception) -> str:

@@ -6,13 +6,14 @@ kill anywhere leaves what the next step finds.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import structlog
 
 from aggregator.renewal import Renewer
-from meterline.event import Layout, Log, encode_pack, laid_out
+from meterline.event import Layout, Log, Record, encode_pack, laid_out
 from meterline.limits import CLOCK_SKEW_MS, ERASURE_AGAIN_S, SLICE_SPAN_MS
 from meterline.ports import Clock, Unavailable
 from meterline.usage import (
@@ -28,6 +29,8 @@ from meterline.usage import (
 )
 
 logger = structlog.get_logger()
+_EMPTY: Final = encode_pack([])
+_ENDS: Final = 2  # packs that end slices: the last sealed record stays in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,21 @@ class ErasedStores:
     compact: Callable[[], Awaitable[None]]
     retention_ms: int
     layout: Callable[[int], Awaitable[Layout]]  # of a log, as it is registered now
+
+
+def waits_for_end(last: Sequence[Record], border: int, now_ms: int) -> bool:
+    """Whether an empty pack is to end a partition's open slice, by its `last` two records (pure):
+    its five minutes are over, and of the packs that end slices too few lie behind the border of an
+    erasure.
+    """
+    if not last or _slice_of(last[-1]) >= now_ms // SLICE_SPAN_MS:
+        return False
+    ends = [it for it in last if it.offset >= border and it.value == _EMPTY]
+    return len({_slice_of(it) for it in ends}) < _ENDS
+
+
+def _slice_of(record: Record) -> int:
+    return record.append_ms // SLICE_SPAN_MS
 
 
 class Eraser:
@@ -86,19 +104,19 @@ class Eraser:
         need = await stores.ledger.begin_copying(erasure.id, now_ms)
         if need is not None:
             logger.info("erasure_waits", erasure=erasure.id, reason=need)
-            await self._close_slices(now_ms)
+            await self._close_slices(erasure, now_ms)
         return await self._now(erasure)
 
-    async def _close_slices(self, now_ms: int) -> None:
+    async def _close_slices(self, erasure: Erasure, now_ms: int) -> None:
         """A partition without new records keeps its last slice open: an empty pack ends it, once
         its five minutes are over. And what follows it lets the log drop what was before.
         """
-        log = self._stores.log
+        log, ends = self._stores.log, (await self._now(erasure)).ends
         for partition in range(log.partitions):
             end = await log.end(partition)
-            for record in await log.read(partition, max(0, end - 1), 1):
-                if record.append_ms // SLICE_SPAN_MS < now_ms // SLICE_SPAN_MS:
-                    await log.append(partition, encode_pack([]))
+            last = await log.read(partition, max(0, end - 2), 2)
+            if waits_for_end(last, ends.get(partition, 0), now_ms):
+                await log.append(partition, _EMPTY)
 
     async def _switched(self, erasure: Erasure) -> Erasure:
         """Copies, then raw events, then the record, and with it all of the control store."""
@@ -143,7 +161,7 @@ class Eraser:
         await stores.rows.delete(erasure)
         await stores.rows.forget()
         if now_ms >= (erasure.log_until_ms or 0) and not over:
-            await self._close_slices(now_ms)
+            await self._close_slices(erasure, now_ms)
         if not over:
             return
         await stores.compact()

@@ -6,12 +6,16 @@ of a kind that no seed draws; a failure is told with the options that live it ag
 """
 
 import argparse
+import os
 import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from tests.simulation.defences import CONTROLS
@@ -116,24 +120,38 @@ def _schedules(schedules: int, seconds: float, first: int) -> None:
     terminal = sys.stdout.isatty()
     every_s = TOLD_EVERY_S if terminal else LOGGED_EVERY_S
     total = Total()
-    while total.done < schedules and time.monotonic() - began_s < seconds:
-        kinds = kinds_of(total.done)
-        outcome = lived(first + total.done, world_of(kinds))
-        total.add(outcome)
-        if outcome.failures:
-            _tell_failure(outcome, "".join(f" --{name}" for name in kinds))
-            if len(total.failed) >= FAILURES_MAX:
+    with closing(_outcomes(schedules, first)) as outcomes:
+        for outcome in outcomes:
+            kinds = kinds_of(total.done)
+            total.add(outcome)
+            if outcome.failures:
+                _tell_failure(outcome, "".join(f" --{name}" for name in kinds))
+            if len(total.failed) >= FAILURES_MAX or time.monotonic() - began_s >= seconds:
                 break
-        if time.monotonic() - told_s > every_s:
-            told_s = time.monotonic()
-            left_s = (schedules - total.done) * (told_s - began_s) / total.done
-            words = f"{total.done} of {schedules}, {len(total.failed)} failed, {left_s:.0f} s to go"
-            _say(f"\r{words}  " if terminal else words, "" if terminal else "\n")
+            if time.monotonic() - told_s > every_s:
+                told_s = time.monotonic()
+                left_s = (schedules - total.done) * (told_s - began_s) / total.done
+                failed = len(total.failed)
+                words = f"{total.done} of {schedules}, {failed} failed, {left_s:.0f} s to go"
+                _say(f"\r{words}  " if terminal else words, "" if terminal else "\n")
     total.tell(first, time.monotonic() - began_s)
     if not total.done or (total.done < schedules and seconds == float("inf") and not total.failed):
         sys.exit(f"{total.done} of {schedules} schedules were lived")
     if total.failed:
         sys.exit(f"{len(total.failed)} of {total.done} schedules failed: {total.failed}")
+
+
+def _outcomes(schedules: int, first: int) -> Generator[Outcome]:
+    """Of all worlds, in order; as many are lived at a time as there are processors."""
+    with ProcessPoolExecutor(min(schedules, os.cpu_count() or 1)) as pool:
+        try:
+            yield from pool.map(partial(_lived, first), range(schedules))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _lived(first: int, number: int) -> Outcome:
+    return lived(first + number, world_of(kinds_of(number)))
 
 
 @dataclass

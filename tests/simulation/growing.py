@@ -47,9 +47,10 @@ async def grow_for_ever(world: World, slot: Slot) -> None:
 async def _grow(world: World, log: SimulatedLog, progress: SimulatedProgress, wanted: int) -> None:
     layout = await begin_growth(log, progress, wanted, world.time.now_ms())
     await asyncio.sleep(WAIT_S * world.substitutes.growth_waits)
+    if layout.uncounted(await progress.marks(log.number)):
+        await set_marks(log, layout)
     while left := layout.uncounted(await progress.marks(log.number)):
         world.say(f"uncounted {left}")
-        await set_marks(log, layout)
         await asyncio.sleep(0.5 + world.rng.random())
 
 

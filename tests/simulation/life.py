@@ -348,8 +348,7 @@ async def _dispatched(world: World, dispatchers: list[Slot], workers: list[Slot]
 async def _settled(world: World, workers: list[Slot]) -> None:
     """Return when all is counted and claimed; what cannot be any more is told."""
     since_ms = world.time.now_ms()
-    # a new partition waits for its parent, and an erasure for both: one after the other
-    ends_s = world.loop.time() + REST_S_MAX * (1 + world.profile.grows)
+    ends_s = world.loop.time() + REST_S_MAX
     turn = 0
     while not at_rest(world, since_ms - LAG_MS):
         if world.lost():

@@ -42,6 +42,10 @@ class SumsState:
         partitions = {seal.partition for seal in self._progress.seals.values()}
         for partition in sorted(partitions):
             within = borders(columns, self.revisions(), partition, before_ms)
+            passed = self._progress.marks_passed.get(log, {})
+            within = within.parted(
+                mark for (number, _), mark in passed.items() if number == partition
+            )
             if self.late is not None:
                 end_max = self.late.looked.get(partition, 0)
                 within = within._replace(ends=tuple(min(end, end_max) for end in within.ends))

@@ -5,7 +5,7 @@ events are kept. After that only sums are needed: how many rows there must be, a
 is made again is made of.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -70,6 +70,14 @@ class Borders(NamedTuple):
     ends: tuple[int, ...] = ()  # where columns end, ascending; beyond the last one are no blocks
     before_ms: int = 0  # later slices are needed one by one
     tallies_max: int = BLOCK_TALLIES_MAX  # of one sum, if it is of more than one slice
+
+    def parted(self, marks: Iterable[int]) -> "Borders":
+        """The same with marks of growths: a partition that takes over at a mark asks which append
+        time its parent had reached there.
+        """
+        last = self.ends[-1] if self.ends else 0
+        within = {mark for mark in marks if mark < last}
+        return self._replace(ends=tuple(sorted(within.union(self.ends))))
 
 
 def borders(

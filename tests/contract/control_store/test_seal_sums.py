@@ -185,6 +185,15 @@ async def test_the_last_seal_stays_whatever_is_old(stores: Stores) -> None:
     assert found == [(SLICES - 2) * HOUR_MS, (SLICES - 1) * HOUR_MS]
 
 
+async def test_a_sum_does_not_reach_across_the_mark_of_a_growth(stores: Stores) -> None:
+    await stores.covered([120])
+    await stores.noticed(EVENTS, 99)
+    await stores.progress.pass_mark(1, 0, 4, 50)
+    await stores.retention.sum_seals(1, LATER, 99)
+    assert await stores.sums() == [(0, 4), (5, 10)]
+    assert await stores.progress.append_ms_before(1, 0, 50) == 4 * HOUR_MS, "as it was there"
+
+
 async def test_slices_wait_until_late_usage_was_looked_for(stores: Stores) -> None:
     await stores.covered([120])
     await stores.noticed(EVENTS, 99)

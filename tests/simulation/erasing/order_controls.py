@@ -75,7 +75,7 @@ class Unrenewed(Lying):
 class Restless(Eraser):
     """No empty pack ends the slice of a partition that gets no more events."""
 
-    async def _close_slices(self, _now_ms: int) -> None:
+    async def _close_slices(self, _erasure: Erasure, _now_ms: int) -> None:
         """Somebody will send something."""
 
 

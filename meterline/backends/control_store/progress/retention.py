@@ -11,7 +11,7 @@ from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.meters.rows import folded, take_turn
 from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.blocks import blocks_of
-from meterline.backends.control_store.progress.partitions.growth import partitions_of
+from meterline.backends.control_store.progress.partitions.growth import marks, partitions_of
 from meterline.backends.control_store.progress.seal_sums import first_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, read_by, reads, writes
 from meterline.backends.control_store.tables.meters import (
@@ -205,6 +205,8 @@ async def _borders(connection: Connection, log: int, partition: int, before_ms: 
     revisions = (await connection.execute(select(live.c.revision))).scalars().all()
     columns = columns_of(await blocks_of(connection, log))
     within = borders(columns, revisions, partition, min(before_ms, events.from_ms))
+    passed = await marks(connection, log)
+    within = within.parted(mark for (number, _), mark in passed.items() if number == partition)
     looked = await _looked(connection, log)
     if looked is None:
         return within

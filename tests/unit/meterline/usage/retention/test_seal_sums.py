@@ -67,6 +67,23 @@ def test_what_is_added_up_is_old_and_lies_within_one_column(
     assert len(taken) <= 1 or rows <= within.tallies_max
 
 
+@given(partitions(), any_borders(), st.lists(st.integers(0, 90), max_size=3))
+def test_marks_part_sums_and_change_nothing_else(
+    seals: list[Seal], within: Borders, marks: list[int]
+) -> None:
+    left = seals
+    while taken := next_sum(left, within.parted(marks)):
+        first, end = taken[0].slice, taken[-1].end
+        assert not any(first < mark < end for mark in marks)
+        left = left[len(taken) :]
+    whole = seals
+    while taken := next_sum(whole, within):
+        whole = whole[len(taken) :]
+    # a slice across a mark, of which there are none, would be no sum
+    across = any(seal.slice < mark < seal.end for mark in marks for seal in seals)
+    assert left == whole or across
+
+
 @given(partitions(), any_borders())
 def test_adding_up_again_and_again_loses_nothing(seals: list[Seal], within: Borders) -> None:
     left, sums = seals, []

@@ -54,7 +54,7 @@ PLACES: Final[Mapping[str, Collection[tuple[int, int]]]] = {
     "dropping": [(15, 6), (15, 12)],
     "minutes": [(15, 9), (15, 12)],
     "growing": [(15, 1), (15, 7), (60, 17), (60, 19)],
-    "narrow": [(15, 10)],
+    "narrow": [(15, 10), (60, 22)],
 }
 """Of so many worlds, which one is of a kind. It is of two kinds only where both go together."""
 

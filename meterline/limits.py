@@ -62,7 +62,7 @@ PACK_EVENTS_MAX: Final = 500  # below 2**POSITION_INDEX_BITS; Faust pays per rec
 PACK_BYTES_MAX: Final = 900_000  # below Kafka's default of 1 MiB per record
 POSITION_INDEX_BITS: Final = 10  # position = offset << 10 | index of the event in its pack
 PARTITIONS_EMBEDDED: Final = 4
-PARTITIONS_KAFKA: Final = 16
+PARTITIONS_KAFKA: Final = 8
 PARTITIONS_MAX: Final = 1_024  # each costs a RocksDB store and a row per second of progress
 GROWTH_OFFSETS: Final = 2**36  # from the end of a partition to what grows from it: out of reach
 ROUTES_KNOWN_S: Final = 1.0  # who tells success knew so recently where events belong

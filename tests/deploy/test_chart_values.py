@@ -17,7 +17,7 @@ RULES: dict[str, Any] = yaml.safe_load((OBSERVE / "alerts.yaml").read_text())
     ("given", "words"),
     [
         (["settings.usage_url=http://clickhouse:8123"], "remove one of them"),
-        (["aggregate.replicas=17"], "17 aggregators for 16 partitions"),
+        (["aggregate.replicas=9"], "9 aggregators for 8 partitions"),
         (["settings.partitions=4", "aggregate.replicas=5"], "5 aggregators for 4 partitions"),
         (["aggregate.autoscaling.enabled=true"], "set aggregate.autoscaling.prometheus"),
         (["ingress.enabled=true"], "set ingress.hosts.ingest"),

@@ -177,7 +177,7 @@ class Settings(BaseSettings):
         default_factory=default_partitions,
         ge=1,
         le=limits.PARTITIONS_MAX,
-        description="Partitions of a new log. The default is 4 embedded, 16 on Kafka. Change it "
+        description="Partitions of a new log. The default is 4 embedded, 8 on Kafka. Change it "
         "for over 100,000 events per second. `meterline migrate --partitions` adds some later.",
         examples=[16],
     )

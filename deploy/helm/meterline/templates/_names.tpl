@@ -69,7 +69,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail "aggregate.autoscaling needs the address of Prometheus: set aggregate.autoscaling.prometheus" -}}
 {{- end -}}
 {{- end -}}
-{{- $partitions := default 16 .Values.settings.partitions -}}
+{{- $partitions := default 8 .Values.settings.partitions -}}
 {{- if gt (int $most) (int $partitions) -}}
 {{- fail (printf "%d aggregators for %d partitions: those above have nothing to do. Lower aggregate.replicas, or aggregate.autoscaling.maxReplicas" (int $most) (int $partitions)) -}}
 {{- end -}}

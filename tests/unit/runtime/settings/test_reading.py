@@ -67,7 +67,7 @@ def test_a_distributed_setup_has_its_own_defaults(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("METERLINE_LOG_URL", "kafka://a:9092,b:9092")
     monkeypatch.setenv("METERLINE_DATA_DIR", "elsewhere")
     settings = load_settings()
-    assert settings.partitions == 16
+    assert settings.partitions == 8
     assert settings.kafka_servers == "a:9092,b:9092"
     assert settings.webhook_networks_allowed == ()
     assert settings.seen_dir == Path("elsewhere/seen")

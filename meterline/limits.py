@@ -385,6 +385,7 @@ WORKER_RETIRE_S: Final = 75.0  # then connections that nobody used are closed an
 ALLOCATOR_ARENAS_MAX: Final = 2  # that threads share: each keeps what is free in it
 ALLOCATOR_MAPPED_BYTES: Final = 256 * 1024  # a larger buffer goes back when it is free
 ALLOCATOR_KEPT_BYTES: Final = 8 * 1024 * 1024  # free at the end of an arena; more goes back
+ALLOCATOR_TRIM_S: Final = 60.0  # so often all that is free goes back, which takes some milliseconds
 
 # --- servers ---
 CONNECT_TIMEOUT_S: Final = 10  # for a new connection: a few losses of a packet, and TLS

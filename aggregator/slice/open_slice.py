@@ -5,7 +5,7 @@ Nothing in here outlives a crash, and nothing needs to: the slice is read again 
 record.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aggregator.slice.border import Border, opened
@@ -89,7 +89,7 @@ class OpenSlice:
 
     def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:
         """Keys of which only the seen store can know something."""
-        return unknown_keys(items, self._keys.places)
+        return self._keys.unknown(keys_of(items))
 
     def absorb(
         self,
@@ -104,7 +104,6 @@ class OpenSlice:
         """
         assert record.offset >= self.end, "records come in order, each once"
         keys, ahead = self._keys, self._ahead
-        known = keys.places
         offset = record.offset
         base = position(offset, 0)
         new_before = len(self._seen)
@@ -114,7 +113,7 @@ class OpenSlice:
                 continue
             at = base + place
             key = item.key
-            earlier = keys.find(key) if key in known else stored.get(key)
+            earlier = keys.find(key) or stored.get(key)
             if earlier is not None:
                 verdict = judged(earlier, at, append_ms, item.check, horizon_ms)
                 if verdict is not Verdict.NEW:
@@ -302,9 +301,9 @@ class OpenSlice:
             yield {**others, "tallies": tallies, "late_tallies": late}
 
 
-def unknown_keys(items: Sequence[Event | Unreadable], known: Container[bytes] = ()) -> list[bytes]:
-    """Keys of events of which a slice that has these knows nothing."""
-    return [item.key for item in items if isinstance(item, Event) and item.key not in known]
+def keys_of(items: Sequence[Event | Unreadable]) -> list[bytes]:
+    """Keys of the events among these."""
+    return [item.key for item in items if isinstance(item, Event)]
 
 
 def _by_revision(rows: Sequence[MemberRow | RejectedRow]) -> dict[int, list[Any]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from aggregator.slice.open_slice import OpenSlice, unknown_keys
+from aggregator.slice.open_slice import OpenSlice, keys_of
 from meterline.event import (
     Event,
     Record,
@@ -92,7 +92,7 @@ class Partition:
         """Take in the next record, into a new slice where none is open. What the seen store raises
         leaves all as it was.
         """
-        keys = unknown_keys(items) if self.slice is None else self.slice.unknown_keys(items)
+        keys = keys_of(items) if self.slice is None else self.slice.unknown_keys(items)
         found = zip(keys, self.seen.get_many(keys), strict=True) if keys else ()
         stored = {key: seen for key, seen in found if seen is not None}
         if self.slice is None:

@@ -4,12 +4,18 @@ glibc gives threads arenas of their own, and keeps in each what large buffers le
 many threads so holds hundreds of megabytes that nobody uses.
 """
 
+import asyncio
 import ctypes
 import os
 from collections.abc import Mapping
 from typing import Final
 
-from meterline.limits import ALLOCATOR_ARENAS_MAX, ALLOCATOR_KEPT_BYTES, ALLOCATOR_MAPPED_BYTES
+from meterline.limits import (
+    ALLOCATOR_ARENAS_MAX,
+    ALLOCATOR_KEPT_BYTES,
+    ALLOCATOR_MAPPED_BYTES,
+    ALLOCATOR_TRIM_S,
+)
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # <malloc.h>
 _KNOBS: Final = {
@@ -31,3 +37,13 @@ def bound_allocator(environment: Mapping[str, str] = os.environ) -> bool:
     except (AttributeError, OSError):
         return False
     return all(mallopt(knob, value) == 1 for knob, value in _KNOBS.items())
+
+
+async def trim_for_ever() -> None:
+    """Until cancelled: what is free between what is used goes back as well, now and then. Returns
+    where there is another allocator.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    while trim is not None:
+        await asyncio.sleep(ALLOCATOR_TRIM_S)
+        await asyncio.to_thread(trim, 0)  # some milliseconds, in which Python goes on

@@ -27,6 +27,7 @@ from meterline.http.gate import Gate
 from meterline.http.scrape import measuring
 from meterline.http.tracing import tracing
 from meterline.ports import SILENT, Recorder
+from meterline.runtime.allocator import trim_for_ever
 from meterline.runtime.archive.making import make_backup
 from meterline.runtime.archive.serving import serve_backups
 from meterline.runtime.commands import documents
@@ -291,6 +292,7 @@ async def _serve(
     **more: str,
 ) -> None:
     """Answer requests, and scrapes of metrics; a line of the log tells where."""
+    stack.push_async_callback(_ended, asyncio.create_task(trim_for_ever()))
     stack.push_async_callback(measured.scrape.close)
     hosts, outermost = host_guard(settings), [measuring(measured.recorder)]
     if measured.tracer.on:

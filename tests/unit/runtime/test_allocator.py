@@ -34,11 +34,40 @@ ended.set()
 """
 
 
-def kept(how: str) -> int:
+# Buffers that are used lie between those that are free; printed is what a trim gives back.
+BETWEEN = """
+import asyncio
+from meterline import limits
+from meterline.runtime import allocator
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+async def main():
+    allocator.ALLOCATOR_TRIM_S = 0.01
+    buffers = [bytes([n % 251]) * 8_000 for n in range(8_000)]
+    buffers = buffers[::4]
+    before = resident()
+    trimming = asyncio.create_task(allocator.trim_for_ever())
+    await asyncio.sleep(0.5)
+    trimming.cancel()
+    print(before - resident())
+asyncio.run(main())
+"""
+
+
+def printed(*program: str) -> int:
     done = subprocess.run(
-        [sys.executable, "-c", LIFE, how], check=True, capture_output=True, text=True, env={}
+        [sys.executable, "-c", *program], check=True, capture_output=True, text=True, env={}
     )
     return int(done.stdout)
+
+
+def kept(how: str) -> int:
+    return printed(LIFE, how)
+
+
+def test_what_is_free_between_buffers_goes_back() -> None:
+    assert printed(BETWEEN) > 20_000_000, "of 48,000,000 bytes"
 
 
 def test_a_process_with_many_threads_keeps_less() -> None:

@@ -195,9 +195,9 @@ def _run_role(settings: "Settings", role_name: str, grow_to: object = None) -> N
 
         process.run(partial(growing.grow, settings, partitions=grow_to))
         return
-    from meterline.runtime import roles  # noqa: PLC0415
-
-    role: Role = getattr(roles, role_name)
+    with process.lasting():  # else they are walked over again and again
+        module = import_module(f"meterline.runtime.roles.{role_name}")
+    role: Role = getattr(module, role_name)
     process.run(partial(role, settings))
 
 

@@ -19,17 +19,17 @@ import time
 import traceback
 from typing import Any, Final, NoReturn
 
-from meterline.runtime.cli import COMMANDS
+from meterline.runtime.cli import COMMANDS, ROLES
 from tests.nursery import COMMAND
 
 # What the product imports only where it uses it is imported here too: tests use all of it.
 LOADED: Final = (
     *(f"meterline.runtime.commands.{module}" for module, *_ in COMMANDS.values()),
+    *(f"meterline.runtime.roles.{module}" for module, _ in ROLES.values()),
     "aggregator.drivers.faust_worker",
     "meterline.runtime.archive.making",
     "meterline.runtime.archive.restoring",
     "meterline.runtime.process",
-    "meterline.runtime.roles",
     "meterline.runtime.workers.supervisor",
     "svix.webhooks",
     "tests.faults.process",

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from aiohttp.typedefs import Middleware
 
-from control.routes import nothing
 from meterline.access import Throttle
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.access.sessions import SqlSessionStore
@@ -22,12 +21,16 @@ from meterline.ports import Clock
 from meterline.runtime.settings.reading import Settings
 
 
+async def _nothing() -> None:
+    """Where there are no keys, none has changed."""
+
+
 class OpenGate(NamedTuple):
     """A gate, what `/readyz` asks of it by name, and what makes a changed key known at once."""
 
     gate: Gate
     checks: Mapping[str, Callable[[], Awaitable[object]]]
-    catch_up: Callable[[], Awaitable[None]] = nothing
+    catch_up: Callable[[], Awaitable[None]] = _nothing
     sessions: Sessions | None = None  # of the console; None in mode `none`
 
 

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from meterline.runtime.cli import main
 from meterline.runtime.commands.doctor.command import findings
 from meterline.runtime.commands.doctor.finding import Finding, Level
-from meterline.runtime.roles import migrate_all
+from meterline.runtime.roles.migrate_all import migrate_all
 from meterline.runtime.settings.reading import Settings
 from tests.contract.conftest import fresh_database
 from tests.services.local import nobody_at

@@ -13,6 +13,15 @@ main(sys.argv[1:], standalone_mode=False)
 print(sorted(name for name in sys.modules if name.startswith("meterline.runtime.commands.")))
 """
 
+OF_A_WORKER = """
+import gc, sys
+from meterline.runtime import process
+with process.lasting():
+    import meterline.runtime.roles.aggregate
+print(gc.isenabled(), gc.get_freeze_count() > 100_000)
+print(*sys.modules, sep="\\n")
+"""
+
 
 def imported(*arguments: str) -> list[str]:
     """What the command line says, and which commands are imported then: the last line."""
@@ -37,6 +46,16 @@ def test_the_list_imports_no_command_and_a_command_no_other() -> None:
     listed = [line.split()[0] for line in said if line.startswith("  ") and line[2:3].isalpha()]
     assert listed[-len(main.commands) :] == sorted(main.commands)
     assert imported("doctor", "--help")[-1].count("commands.") == 3
+
+
+def test_a_worker_that_counts_imports_neither_the_api_nor_what_reports() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OF_A_WORKER], check=True, capture_output=True, text=True
+    )
+    collects, *names = done.stdout.splitlines()
+    assert collects == "True True"
+    unwanted = ("control.routes", "control.v1", "control.openapi", "dispatcher", "ingest.gateway")
+    assert not [name for name in names if name.startswith(unwanted)]
 
 
 def test_a_command_that_is_not_there_is_said() -> None:

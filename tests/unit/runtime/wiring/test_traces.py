@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from meterline.ports import UNTRACED, Unsuitable
+from meterline.runtime.cli import ROLES
 from meterline.runtime.settings.fields import Settings
 from meterline.runtime.wiring.telemetry import telemetry
 
@@ -15,7 +16,8 @@ URL = "http://127.0.0.1:9/v1/traces"
 
 
 def test_no_role_loads_opentelemetry_by_itself() -> None:
-    code = "import sys, meterline.runtime.roles; print('opentelemetry' in sys.modules)"
+    roles = ", ".join(f"meterline.runtime.roles.{module}" for module, _ in ROLES.values())
+    code = f"import sys, {roles}; print('opentelemetry' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "False\n"
 

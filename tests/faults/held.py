@@ -89,7 +89,11 @@ def held(bench: Bench, watch: Watch, name: str) -> Alarmed:
             while so_far().fired_s is None and time.monotonic() - began_s < FIRES_WITHIN_S:
                 time.sleep(LOOKED_EVERY_S)
 
-    bench.under(name, fault)
+    try:
+        bench.under(name, fault)
+    except AssertionError as error:
+        error.add_note(f"--- meanwhile\n{so_far().words}")
+        raise
     found = so_far()
     while found.fired_s is not None and found.cleared_s is None:
         if time.monotonic() - began_s > FIRES_WITHIN_S + CLEARS_WITHIN_S:

@@ -16,10 +16,12 @@ import uvloop
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from meterline.backends.clock import SystemClock
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
 from meterline.http.tracing import with_trace_id
 from meterline.ports import Clock, Unsuitable
+from meterline.runtime.log_lines import Repeats, Sparing, sparing
 from meterline.runtime.workers.worker import is_worker
 
 T = TypeVar("T")
@@ -31,14 +33,19 @@ _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def configure_logs(level: str) -> None:
-    """One line per event on stderr, for people and for machines alike (logfmt)."""
-    number = _LEVELS[level]
+    """One line per event on stderr, for people and for machines alike (logfmt). A fault that
+    repeats writes some lines a minute.
+    """
+    number, repeats = _LEVELS[level], Repeats(SystemClock().passed_s)
     logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Sparing(repeats))
     structlog.configure(
         processors=[
             with_request_id,
             with_trace_id,
             structlog.processors.add_log_level,
+            sparing(repeats),
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),

@@ -84,14 +84,11 @@ def chart(plot: Plot) -> Iterator[str]:
     drawn = [[figures[at] for _, figures in plot.rows] for at in range(1 + plot.lined)]
     labels = ", ".join(f'"{label}"' for label, _ in plot.rows)
     yield from ("```mermaid", "xychart-beta", f'    title "{plot.title}"', f"    x-axis [{labels}]")
-    yield f'    y-axis "{plot.unit}" 0 --> {_end(max(values))}'
-    yield f"    bar [{', '.join(f'{value:g}' for value in values)}]"
-    yield from (
-        "```",
-        "",
-        f"| | {' | '.join(plot.columns)} |",
-        "|---" * (1 + len(plot.columns)) + "|",
-    )
+    yield f'    y-axis "{plot.unit}" 0 --> {_end(max(map(max, drawn)))}'
+    for kind, values in zip(("bar", "line"), drawn, strict=False):
+        yield f"    {kind} [{', '.join(f'{value:g}' for value in values)}]"
+    yield from ("```", "", f"| | {' | '.join(plot.columns)} |")
+    yield "|---" * (1 + len(plot.columns)) + "|"
     for label, figures in plot.rows:
         yield f"| {label} | {' | '.join(f'{value:,}' for value in figures)} |"
 

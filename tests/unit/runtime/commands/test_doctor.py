@@ -57,11 +57,12 @@ async def test_a_webhook_gets_out_if_the_receiver_answers_anything(tmp_path: Pat
     application.add_routes([web.post("/", refuse)])
     settings = Settings(data_dir=tmp_path)
     async with TestServer(application) as server:
-        *_, found = [it async for it in findings(settings, str(server.make_url("/")))]
+        url = str(server.make_url("/"))
+        *_, found = [it async for it in findings(settings, url)]
     assert found.level is Level.OK
     assert found.text.startswith("127.0.0.1 was reached: it answered 401 after ")
     assert bodies == [{"type": "meterline.doctor"}], "nobody books that"
-    *_, found = [it async for it in findings(settings, str(server.make_url("/")))]
+    *_, found = [it async for it in findings(settings, url)]
     assert found.level is Level.FAULT
     assert "can reach the report's URL" in found.text
     *_, found = [it async for it in findings(settings, "http://10.0.0.1/")]

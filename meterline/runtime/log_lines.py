@@ -49,8 +49,8 @@ def sparing(repeats: Repeats) -> structlog.types.Processor:
         _logger: Any, _method: str, fields: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
         if fields["level"] in _OF_FAULTS:
-            told = {name: repr(it) for name, it in fields.items() if name not in _OF_ONE_LINE}
-            left_out = repeats.admit((*sorted(told.items()), _raised(fields.get("exc_info"))))
+            facts = {name: repr(it) for name, it in fields.items() if name not in _OF_ONE_LINE}
+            left_out = repeats.admit((*sorted(facts.items()), _raised(fields.get("exc_info"))))
             if left_out is None:
                 raise structlog.DropEvent
             if left_out:

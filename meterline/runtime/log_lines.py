@@ -22,7 +22,7 @@ _OF_ONE_LINE: Final = frozenset(
 
 
 class Repeats:
-    """Which lines are left out. Not a line that is told for the first time in a minute."""
+    """Which lines are left out. A line that is new in a minute is written."""
 
     def __init__(self, passed_s: Callable[[], float]) -> None:
         self._passed_s = passed_s

@@ -17,11 +17,11 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from meterline.backends.clock import SystemClock
+from meterline.backends.telemetry.log_lines import Repeats, Sparing, sparing
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
 from meterline.http.tracing import with_trace_id
 from meterline.ports import Clock, Unsuitable
-from meterline.runtime.log_lines import Repeats, Sparing, sparing
 from meterline.runtime.workers.worker import is_worker
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meterline.backends.telemetry.log_lines import LEFT_OUT, Repeats, Sparing, sparing
 from meterline.limits import LOG_REPEAT_S, LOG_REPEATS_KNOWN_MAX, LOG_REPEATS_MAX
-from meterline.runtime.log_lines import LEFT_OUT, Repeats, Sparing, sparing
 
 
 class Hand:

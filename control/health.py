@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -15,6 +15,14 @@ from meterline.problem import Fault, Problem, ProblemType
 # Raises `Unavailable` where the part does not answer.
 Check = Callable[[], Awaitable[object]]
 RETRY_S: Final = 1
+
+
+class Silent(NamedTuple):
+    """A part that does not answer, and why. `timed_out`: it did not even say so."""
+
+    part: str
+    why: str
+    timed_out: bool = False
 
 
 def checks_of(stores: Stores) -> dict[str, Check]:
@@ -44,25 +52,25 @@ class Health:
         """200 when every part answers, else 503 that names those that do not."""
         silent = await self.silent()
         if silent:
-            detail = "; ".join(f"{name}: {why}" for name, why in silent)
-            faults = tuple(Fault(name, why, "unavailable", "store") for name, why in silent)
+            detail = "; ".join(f"{it.part}: {it.why}" for it in silent)
+            faults = tuple(Fault(it.part, it.why, "unavailable", "store") for it in silent)
             raise Problem(ProblemType.UNAVAILABLE, detail, faults, RETRY_S)
         return json_response({"status": "ready", "parts": list(self._checks)})
 
-    async def silent(self) -> list[tuple[str, str]]:
+    async def silent(self) -> list[Silent]:
         """The parts that do not answer, and why."""
-        names = list(self._checks)
-        answers = await asyncio.gather(*(_ask(self._checks[name]) for name in names))
-        return [(name, why) for name, why in zip(names, answers, strict=True) if why]
+        answers = await asyncio.gather(*(_ask(*it) for it in self._checks.items()))
+        return [it for it in answers if it is not None]
 
 
-async def _ask(check: Check) -> str:
-    """Why the part does not answer; "" where it does."""
+async def _ask(part: str, check: Check) -> Silent | None:
+    """None where the part answers."""
     try:
         async with asyncio.timeout(STATUS_PART_TIMEOUT_S):
             await check()
     except TimeoutError:
-        return f"did not respond within {STATUS_PART_TIMEOUT_S} s"
+        why = f"did not respond within {STATUS_PART_TIMEOUT_S} s"
+        return Silent(part, why, timed_out=True)
     except Unavailable as error:
-        return str(error) or "does not respond"
-    return ""
+        return Silent(part, str(error) or "does not respond")
+    return None

@@ -50,6 +50,13 @@ CHANGE_DETAIL_CHARS_MAX: Final = 256
 CHANGE_VALUE_BYTES_MAX: Final = 4_096  # of a value in the record of changes; larger: its hash
 SECRET_SHOWN_ONCE_MS: Final = 60_000  # showings of a secret to one author: one line a minute
 
+# --- log lines ---
+LOG_REPEATS_MAX: Final = 10  # lines a minute of one fault: each request and client could write one
+LOG_REPEAT_S: Final = 60.0
+LOG_REPEATS_KNOWN_MAX: Final = (
+    1_000  # faults that are told apart; beyond it the oldest is new again
+)
+
 # --- metrics (docs/metrics.md) ---
 METRIC_OPERATIONS_MAX: Final = 200  # operations of the API as a label: more than there are
 METRIC_ASK_S: Final = 10.0  # between two looks into the stores for gauges: scrapes come as often

@@ -75,6 +75,7 @@ LONGEST: Final = (
     "journey/test_keys.py",
     "deploy",
     "journey/test_reconcile.py",
+    "journey/test_in_turn.py",
     "console/test_crowd.py",
     "disk/test_whole_process.py",
     "contract/log",

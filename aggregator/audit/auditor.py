@@ -87,6 +87,7 @@ class StoreAuditor:
         self._usage = usage_evidence
         self._control = control_evidence
         self._horizon_ms = terms.horizon_ms
+        self._lines: dict[tuple[int, int], list[int]] = {}
         self._slices = SliceAudit(usage, usage_evidence)
         self._recorded = RecordedDifferences(progress, blocks)
         self._repair = SliceRepair(log, usage, usage_evidence, self._slices, blocks)
@@ -293,8 +294,9 @@ class StoreAuditor:
 
     async def _parents(self, log: int, partition: int) -> tuple[int, ...]:
         """The partitions that one goes on from: its events may be copies of theirs."""
-        _, *parents = (await self._progress.layout(log)).line(partition)
-        return tuple(parents)
+        if (log, partition) not in self._lines:
+            self._lines[log, partition] = (await self._progress.layout(log)).line(partition)
+        return tuple(self._lines[log, partition][1:])
 
     async def _strays(
         self, span: AuditSpan, place: SlicePlace, revisions: Sequence[int]

@@ -139,6 +139,14 @@ class CatalogueStore(Protocol):
         """
         ...
 
+    async def release_settings_meters(
+        self, namespace: str, named: Collection[str], now_ms: int
+    ) -> list[Meter]:
+        """Meters of the settings file whose keys it does not name any more become meters like
+        others, with the same usage: these, as they were. The author is `settings`.
+        """
+        ...
+
     async def delete_meter(
         self, namespace: str, id_or_key: str, now_ms: int, *, author: str = COMMAND
     ) -> None:

@@ -31,6 +31,8 @@ _TABLE: Final = Label(
     ),
 )
 _LANE: Final = Label("lane", ("counting", "reading", "runs", "upkeep"))
+_STORE: Final = Label("store", ("log", "usage", "control"))
+STORES: Final = frozenset(_STORE.values)
 
 # --- every role ---
 BUILD_INFO: Final = Metric(
@@ -53,9 +55,10 @@ READY: Final = Metric(
 STORE_ERRORS: Final = Metric(
     "meterline_store_errors_total",
     Kind.COUNTER,
-    "Requests to a store that failed, or were not answered in time.",
+    "Requests to a store that failed, or were not answered in time: those of `meterline_ready`"
+    " after 3 seconds.",
     _ALL,
-    (Label("store", ("log", "usage", "control")),),
+    (_STORE,),
 )
 HTTP_REQUESTS: Final = Metric(
     "meterline_http_requests_total",

@@ -16,6 +16,8 @@ import uvloop
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from meterline.backends.clock import SystemClock
+from meterline.backends.telemetry.log_lines import Repeats, Sparing, sparing
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
 from meterline.http.tracing import with_trace_id
@@ -44,14 +46,19 @@ def lasting() -> Iterator[None]:
 
 
 def configure_logs(level: str) -> None:
-    """One line per event on stderr, for people and for machines alike (logfmt)."""
-    number = _LEVELS[level]
+    """One line per event on stderr, for people and for machines alike (logfmt). A fault that
+    repeats writes some lines a minute.
+    """
+    number, repeats = _LEVELS[level], Repeats(SystemClock().passed_s)
     logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Sparing(repeats))
     structlog.configure(
         processors=[
             with_request_id,
             with_trace_id,
             structlog.processors.add_log_level,
+            sparing(repeats),
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),

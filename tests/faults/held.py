@@ -12,9 +12,11 @@ from tests.faults.bench import Bench
 from tests.faults.kills import stands
 from tests.faults.proxy import Mode
 from tests.faults.watch import Alarmed, Watch
+from tests.journey.deadline import until
 
 Held = Callable[[Bench], AbstractContextManager[None]]
 
+KNOWN_WITHIN_S: Final = 60.0
 LOOKED_EVERY_S: Final = 5.0
 CLEARS_WITHIN_S: Final = 420.0  # rules look back for up to five minutes
 
@@ -79,6 +81,7 @@ def held(bench: Bench, watch: Watch, name: str) -> Alarmed:
     """Bring a fault about and hold it until its alert fires, or for as long as it may take; after
     it, wait until the alert is silent, and compare as after every fault.
     """
+    until("every process was scraped", KNOWN_WITHIN_S, watch.knows_all)
     began_s = time.monotonic()
 
     def so_far() -> Alarmed:
@@ -89,7 +92,11 @@ def held(bench: Bench, watch: Watch, name: str) -> Alarmed:
             while so_far().fired_s is None and time.monotonic() - began_s < FIRES_WITHIN_S:
                 time.sleep(LOOKED_EVERY_S)
 
-    bench.under(name, fault)
+    try:
+        bench.under(name, fault)
+    except AssertionError as error:
+        error.add_note(f"--- meanwhile\n{so_far().words}")
+        raise
     found = so_far()
     while found.fired_s is not None and found.cleared_s is None:
         if time.monotonic() - began_s > FIRES_WITHIN_S + CLEARS_WITHIN_S:

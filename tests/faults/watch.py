@@ -106,6 +106,11 @@ class Watch:
         """No more scrapes."""
         self._ends.set()
 
+    def knows_all(self) -> bool:
+        """Whether each process that should run was scraped: else nothing is known of before."""
+        scraped = {dict(labels)["instance"] for labels, _ in list(self.series.items())}
+        return all(slot.name in scraped for slot in self.slots if slot.name not in STAND_INS)
+
     def _scrape(self, slot: Slot) -> None:
         at_s = time.monotonic()
         who = {"instance": slot.name, "job": "meterline"}

@@ -30,6 +30,9 @@ PROCESSES = {
     "dispatch": "dispatch-1",
     "control": "control-1",
 }
+ROLES = ("ingest", "aggregate", "dispatch", "control")
+# All of compose.yaml: two of each role.
+COMPOSED = {f"{role}-{number}": f"{role}-{number}" for role in ROLES for number in (1, 2)}
 INSTANCE_ID = "METERLINE_INSTANCE_ID"
 DRAIN_S = "METERLINE_DRAIN_S"
 PARTITIONS = "4"  # as embedded by default, so that both cut the load alike
@@ -136,9 +139,11 @@ def distributed(
     named: bool = True,
     program: Sequence[str] = METERLINE,
     begin: Begin = forked,
+    places: Mapping[str, str] = PROCESSES,
 ) -> SetUp:
     """Each role as a process of its own, with a fresh topic and fresh databases, migrated; `more`
-    settings are for all of them. Aggregators have names of their own, unless not `named`.
+    settings are for all of them. Aggregators have names of their own, unless not `named`. Of two
+    gateways, or two of `control`, the first one is asked.
     """
     name = f"journey_{secrets.token_hex(4)}"
     as_composed = {
@@ -160,7 +165,7 @@ def distributed(
     if with_inbox:
         asyncio.run(_make_topic(servers.kafka, inbox_topic))
         shared["METERLINE_INBOX_TOPICS"] = json.dumps({inbox_topic: "default"})
-    for service in {*PROCESSES.values(), "migrate"}:
+    for service in {*places.values(), "migrate"}:
         given = COMPOSE["services"][service]["environment"]
         more_here = {INSTANCE_ID} if service.startswith("aggregate") else set()
         known = as_composed.keys() | more_here
@@ -169,7 +174,7 @@ def distributed(
     settings = {**as_composed, **shared, **more}
     run_command(COMPOSE["services"]["migrate"]["command"], folder, settings)
     processes = {}
-    for process, service in PROCESSES.items():
+    for process, service in places.items():
         own = {"METERLINE_DATA_DIR": str(folder / process / "data")}
         if named and service.startswith("aggregate"):
             own[INSTANCE_ID] = process  # one that is killed has its partitions again at once
@@ -177,7 +182,8 @@ def distributed(
         processes[process] = role_process(
             process, command, folder / process, free_port(), settings | own, program, begin
         )
-    ingest, control = Server(processes["ingest"].url), Server(processes["control"].url)
+    first = {service: Server(processes[process].url) for process, service in places.items()}
+    ingest, control = first["ingest-1"], first["control-1"]
     return SetUp("distributed", folder, processes, ingest, control, inbox_topic)
 
 

@@ -15,6 +15,7 @@ import pytest
 from control.v3.meters.bodies import MeterBody
 from dispatcher.sending.signing import signed_headers
 from docs import (
+    benchmark_plots,
     fault_table,
     limit_table,
     memory_table,
@@ -57,6 +58,7 @@ TABLES: tuple[tuple[str, Any], ...] = (
     ("docs/access.md", scope_table),
     ("docs/metrics.md", metrics_table),
     ("docs/faults.md", fault_table),
+    ("docs/benchmarks.md", benchmark_plots),
     ("docs/operations.md", memory_table),
     ("docs/architecture.md", tree),
 )

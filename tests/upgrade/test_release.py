@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import yaml
 
 from tests.tidy.tree import files, pyproject, read
 from tests.upgrade.recording import manifest, names
-from tests.upgrade.released import released
+from tests.upgrade.released import MIGRATIONS, released
 
 HEADING = re.compile(r"^## (\d+\.\d+\.\d+) \((.+)\)$", re.MULTILINE)
+MIGRATION = re.compile(r"^\| control store \| migration (\d+) \|$", re.MULTILINE)
 NOT_YET = "not released yet"
 PLACES: dict[str, Callable[[str], Any]] = {
     "clients/openapi/v1.json": lambda text: json.loads(text)["info"]["version"],
@@ -46,3 +48,11 @@ def test_what_is_released_has_notes_and_a_recording() -> None:
         assert f"docs/releases/{version}.md" in files()
         there = version in recorded and version in released()
         assert when == NOT_YET or there, "CONTRIBUTING.md, how a release is cut"
+
+
+def test_notes_name_the_schema_of_their_release() -> None:
+    newest = max(int(Path(one).stem[1:5]) for one in files() if one.startswith(f"{MIGRATIONS}/m"))
+    for version, when in headings():
+        (named,) = MIGRATION.findall(read(f"docs/releases/{version}.md"))
+        released_at = newest if when == NOT_YET else manifest(version).migration
+        assert int(named) == released_at, f"docs/releases/{version}.md, Schemas"

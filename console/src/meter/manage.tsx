@@ -15,7 +15,7 @@ export function InSettings() {
   return (
     <p>
       The settings file of the server defines this meter (<code>meters</code>). Change it there, and
-      start the server again. It cannot be ended.
+      start the server again. To end it here, take it out of the file first.
     </p>
   );
 }

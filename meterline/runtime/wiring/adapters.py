@@ -346,12 +346,16 @@ def inbox(
 
 
 async def put_meters(settings: Settings, opened: Opened) -> None:
-    """Make or revise the meters of the settings file. Raises `SettingsError` that names the meter
-    and the field.
+    """Make or revise the meters of the settings file; those that it does not name any more can be
+    changed by the API. Raises `SettingsError` that names the meter and the field.
     """
-    for at, given in enumerate(settings.meters):
-        draft = _draft(at, given)
-        await opened.stores.catalogue.put_settings_meter(DEFAULT_NAMESPACE, draft, CLOCK.now_ms())
+    catalogue, now_ms = opened.stores.catalogue, CLOCK.now_ms()
+    drafts = [_draft(at, given) for at, given in enumerate(settings.meters)]
+    for draft in drafts:
+        await catalogue.put_settings_meter(DEFAULT_NAMESPACE, draft, now_ms)
+    named = {draft.key for draft in drafts}
+    for meter in await catalogue.release_settings_meters(DEFAULT_NAMESPACE, named, now_ms):
+        logger.info("meter_released", meter=meter.key)
 
 
 def _draft(at: int, given: dict[str, object]) -> MeterDraft:

@@ -100,10 +100,15 @@ class Telemetry:
         self.scrape.looks.append(look)
 
     def of_health(self, health: Health) -> None:
-        """Whether the process is ready."""
+        """Whether the process is ready. A store that hangs fails no statement for a minute: here it
+        shows sooner.
+        """
 
         async def look() -> None:
-            self.recorder.set(metrics.READY, 0 if await health.silent() else 1)
+            silent = await health.silent()
+            self.recorder.set(metrics.READY, 0 if silent else 1)
+            for part in {it.part for it in silent if it.timed_out} & metrics.STORES:
+                self.recorder.count(metrics.STORE_ERRORS, 1, part)
 
         self.scrape.looks.append(look)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import fields
 
 from meterline.usage.block_ports import BlockRows
 from meterline.usage.erasure import ErasedRows
@@ -10,7 +11,7 @@ from meterline.usage.ports import LateEvents, Life, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
 from meterline.usage.retention.periods import UsagePeriods
 from meterline.usage.retention.revisions import RevisionRows
-from meterline.usage.rows import RawEvent, SeenRow
+from meterline.usage.rows import Flush, RawEvent, SeenRow
 
 
 class CheckedUsageStore:
@@ -26,7 +27,8 @@ class CheckedUsageStore:
         self._store = store
         self._check = integrity.check
         self._standing = standing  # None: each answer is followed by a comparison of its own
-        self.write = integrity.checked(store.write)
+        self._write = integrity.checked(store.write)
+        self._written: set[int] = set()  # partitions that this process has written rows of
         self.count_back = integrity.checked(store.count_back)
         self.account = integrity.checked(store.account)
         self.accounts = integrity.checked(store.accounts)
@@ -40,6 +42,16 @@ class CheckedUsageStore:
         self.event_subjects = integrity.checked(store.event_subjects)
         self.new_events = integrity.checked(store.new_events)
         self.close = store.close
+
+    async def write(self, flush: Flush) -> None:
+        """See the port. Before the first rows of a partition there is a check, too: who does not
+        know of a server that was added would write them to a wrong one.
+        """
+        partitions = _partitions(flush)
+        if not partitions <= self._written:
+            await self._check()
+        await self._write(flush)
+        self._written |= partitions
 
     async def seen_between(
         self, log: int, partition: int, offset_first: int, offset_end: int
@@ -100,6 +112,14 @@ class CheckedUsageStore:
             await self._check()
             yield rows
         await self._check()
+
+
+def _partitions(flush: Flush) -> set[int]:
+    """Those that a flush has rows of. Without accounts, it is of one."""
+    if flush.accounts:
+        return {row.partition for row in flush.accounts}
+    tables = (getattr(flush, one.name) for one in fields(flush))
+    return {rows[0].partition for rows in tables if rows}
 
 
 class CheckedLateEvents:

@@ -326,6 +326,28 @@ async def test_the_settings_file_takes_a_meter_over_and_only_it_may_delete(
     assert "settings file" in problem.detail
 
 
+async def test_a_meter_that_left_the_settings_file_is_changed_and_ended_by_hand(
+    store: CatalogueStore,
+) -> None:
+    kept = await store.put_settings_meter("default", _draft("kept"), NOW_MS)
+    made = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    by_hand = await store.create_meter("default", _draft("by_hand"), NOW_MS)
+    elsewhere = await store.put_settings_meter("other", DRAFT, NOW_MS)
+    version = await store.catalogue_version()
+    assert await store.release_settings_meters("default", {"kept"}, NOW_MS + 9) == [made]
+    released = replace(made, from_settings=False, updated_at_ms=NOW_MS + 9)
+    assert await store.meters("default") == [kept, released, by_hand]
+    assert await store.meters("other") == [elsewhere]
+    assert await store.catalogue_version() == version  # it is folded as before
+    assert await store.release_settings_meters("default", {"kept"}, NOW_MS + 10) == []
+    assert await store.put_settings_meter("default", DRAFT, NOW_MS + 11) == replace(
+        made, updated_at_ms=NOW_MS + 11
+    )
+    await store.release_settings_meters("default", {"kept"}, NOW_MS + 12)
+    await store.delete_meter("default", made.id, NOW_MS + 13)
+    assert [meter.key for meter in await store.meters("default")] == ["kept", "by_hand"]
+
+
 async def test_a_deleted_settings_key_can_be_made_by_the_file_again(store: CatalogueStore) -> None:
     made = await store.create_meter("default", DRAFT, NOW_MS)
     await store.delete_meter("default", made.id, NOW_MS)

@@ -20,19 +20,22 @@ from meterline.backends.clickhouse.sharded import ShardedConnection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.progress.partitions.shards import SqlShards
+from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.meter import Aggregation, Meter
-from meterline.ports import Unavailable, Unsuitable
+from meterline.ports import StoreLost, Unavailable, Unsuitable
 from meterline.runtime.commands.doctor.finding import Finding, Level
 from meterline.runtime.commands.doctor.servers import look_at_clickhouse
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.usage_servers import place_partitions
 from meterline.usage import (
     Block,
+    CheckedUsageStore,
     Filter,
     Flush,
     Operator,
     SliceId,
     Stretch,
+    UsageIntegrity,
     UsageQuery,
     block_number,
     differences,
@@ -197,6 +200,31 @@ async def test_a_server_is_added(two_servers: Shards, fresh_numbers: Iterator[in
     assert len((await ClickHouseHoldings(turned.connection).holdings(log, {}, {})).ids) == 2
     for one in (before, store, turned):
         await one.close()
+
+
+async def test_who_does_not_know_of_a_new_server_begins_no_partition(
+    two_servers: Shards, fresh_numbers: Iterator[int], tmp_path: Path, migrated: Path
+) -> None:
+    log, of = next(fresh_numbers), meter(next(fresh_numbers))
+    urls = two_servers.urls(f"late_{uuid4().hex}")
+    store = await opened(urls)
+    shutil.copy(migrated, tmp_path / "control.db")
+    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+    old = ClickHouseUsageStore(Connection(urls[0]))  # of a process that knows one server
+    integrity = UsageIntegrity(
+        SqlSealLedger(database), ClickHouseHoldings(old.connection), log, PARTITIONS
+    )
+    await integrity.begin("a", None)
+    checked = CheckedUsageStore(old, integrity)
+    seen = [event(of, 1, "2026-03-01T00:00:00Z", {"v": 1})]
+    await checked.write(folded(log, [of], seen, 0, 0).take())
+    await ClickHouseHoldings(store.connection).name_servers("a")
+    with pytest.raises(StoreLost, match="a 1 of 2"):
+        await checked.write(folded(log, [of], seen, 0, 1).take())
+    assert isinstance(store.connection, ShardedConnection)
+    assert await store.connection.held() == {0: 0}, "not one row of partition 1"
+    for closed in (old, store, database):
+        await closed.close()
 
 
 async def test_a_disk_that_is_full_while_servers_are_named_loses_no_id(two_servers: Shards) -> None:

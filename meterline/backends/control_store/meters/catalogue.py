@@ -13,7 +13,7 @@ from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters import revision_rows as revisions
-from meterline.backends.control_store.meters import rows
+from meterline.backends.control_store.meters import rows, settings_file
 from meterline.backends.control_store.meters import update as updates
 from meterline.backends.control_store.meters.rate import mind_rate
 from meterline.backends.control_store.meters.update import Asked
@@ -174,6 +174,13 @@ class SqlCatalogueStore(SqlStore):
             )
         asked = Asked(SETTINGS, now_ms)
         return await updates.revise(connection, there, draft, asked, from_settings=True)
+
+    @writes
+    async def release_settings_meters(
+        self, connection: Connection, namespace: str, named: Collection[str], now_ms: int
+    ) -> list[Meter]:
+        """See the port."""
+        return await settings_file.release(connection, namespace, named, now_ms)
 
     @writes
     async def delete_meter(

@@ -19,9 +19,23 @@ PROXY_S: Final = 5
 Look = Callable[[Settings], AsyncIterator[Finding]]
 
 
+def _url(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+    parts = urlsplit(given or "http://nowhere")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise click.BadParameter("give the URL of a receiver, such as https://billing.example.com/")
+    return given
+
+
 @click.command(short_help="Check the set-up, and say what to change.")
+@click.option(
+    "--webhook",
+    metavar="URL",
+    callback=_url,
+    help="Also send one POST to this receiver. It has no usage and no signature, so any answer of"
+    " the receiver is right.",
+)
 @click.pass_context
-def doctor(context: click.Context) -> None:
+def doctor(context: click.Context, webhook: str | None) -> None:
     """Check settings, servers, topic, tables, rights, versions, clocks, disk and keys.
 
     It changes nothing, and may run beside everything else. Run it as the user and with the settings
@@ -34,14 +48,14 @@ def doctor(context: click.Context) -> None:
     except SettingsError as error:
         click.echo(f"meterline: {error}", err=True)
         sys.exit(EXIT_SETTINGS)
-    if asyncio.run(_look(settings)):
+    if asyncio.run(_look(settings, webhook)):
         sys.exit(EXIT_FAULT)
 
 
-async def _look(settings: Settings) -> int:
+async def _look(settings: Settings, webhook: str | None) -> int:
     """Print each finding; how many faults there are."""
     faults = warnings = 0
-    async for finding in findings(settings):
+    async for finding in findings(settings, webhook):
         click.echo(finding.line)
         faults += finding.level is Level.FAULT
         warnings += finding.level is Level.WARNING
@@ -49,8 +63,8 @@ async def _look(settings: Settings) -> int:
     return faults
 
 
-async def findings(settings: Settings) -> AsyncIterator[Finding]:
-    """Everything that can be looked at."""
+async def findings(settings: Settings, webhook: str | None = None) -> AsyncIterator[Finding]:
+    """Everything that can be looked at, and the way to a receiver that is named."""
     # Imported here: other commands must not wait for what they do not use.
     from meterline.runtime.commands.doctor import machine, servers  # noqa: PLC0415
 
@@ -71,6 +85,10 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
                 yield finding
     if settings.webhook_proxy is not None:
         yield await _proxy(settings.webhook_proxy)
+    if webhook is not None:
+        from meterline.runtime.commands.doctor.webhook import look_at_webhook  # noqa: PLC0415
+
+        yield await look_at_webhook(settings, webhook)
 
 
 async def _reached(settings: Settings, part: str, look: Look) -> AsyncIterator[Finding]:

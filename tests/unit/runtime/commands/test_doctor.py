@@ -1,8 +1,15 @@
-"""The rules of the doctor."""
+"""The rules of the doctor, and its look at the way to a receiver."""
+
+from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from click.testing import CliRunner
 
+from meterline.runtime.commands.doctor.command import doctor, findings
 from meterline.runtime.commands.doctor.finding import Level, of_clock, of_rights, of_version
+from meterline.runtime.settings.reading import Settings
 
 
 @pytest.mark.parametrize("theirs_ms", [9_000, 10_000, 10_050, 10_100, 11_100])
@@ -37,3 +44,33 @@ def test_rights_are_named_with_what_to_do() -> None:
     assert of_rights("Kafka", [], "topic t", "add them").level is Level.OK
     finding = of_rights("Kafka", ["WRITE", "READ"], "topic t", "add them")
     assert finding.line == "fault    Kafka       the user may not READ, WRITE topic t: add them"
+
+
+async def test_a_webhook_gets_out_if_the_receiver_answers_anything(tmp_path: Path) -> None:
+    bodies = []
+
+    async def refuse(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.Response(status=401)
+
+    application = web.Application()
+    application.add_routes([web.post("/", refuse)])
+    settings = Settings(data_dir=tmp_path)
+    async with TestServer(application) as server:
+        url = str(server.make_url("/"))
+        *_, found = [it async for it in findings(settings, url)]
+    assert found.level is Level.OK
+    assert found.text.startswith("127.0.0.1 was reached: it answered 401 after ")
+    assert bodies == [{"type": "meterline.doctor"}], "nobody books that"
+    *_, found = [it async for it in findings(settings, url)]
+    assert found.level is Level.FAULT
+    assert "can reach the report's URL" in found.text
+    *_, found = [it async for it in findings(settings, "http://10.0.0.1/")]
+    assert found.level is Level.FAULT
+    assert "webhook_networks_allowed" in found.text
+
+
+def test_what_is_no_url_of_a_receiver_is_refused() -> None:
+    done = CliRunner().invoke(doctor, ["--webhook", "billing.example.com"])
+    assert done.exit_code == 2
+    assert "such as https://billing.example.com/" in done.output

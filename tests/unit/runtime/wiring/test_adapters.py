@@ -68,6 +68,9 @@ async def test_meters_of_the_settings_file_are_made_and_faults_are_named(
             faulty = Settings(data_dir=tmp_path, meters=[{**meter, **change}])
             with pytest.raises(SettingsError, match=said):
                 await adapters.put_meters(faulty, made)
+        await adapters.put_meters(Settings(data_dir=tmp_path), made)
+        (left,) = await made.stores.catalogue.meters("default")
+        assert (left.id, left.from_settings) == (stored.id, False)
 
 
 async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: str) -> None:

@@ -52,7 +52,7 @@ PLACES: Final[Mapping[str, Collection[tuple[int, int]]]] = {
     "erasures": [(3, 2)],
     "decaying": [(15, 3)],
     "dropping": [(15, 6), (15, 12)],
-    "minutes": [(15, 9), (15, 12)],
+    "minutes": [(15, 9), (15, 11), (15, 12)],
     "growing": [(15, 1), (15, 7), (60, 17), (60, 19)],
     "narrow": [(15, 10), (60, 22)],
 }

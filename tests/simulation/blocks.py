@@ -109,6 +109,7 @@ class BlocksState:
     dropped: Callable[[], tuple[Dropped, ...]] = tuple  # cells of a minute that are not kept
     fair: Callable[[UsageQuery, Sequence[Dropped], Exception], bool] = lambda *_: False
     planned: Callable[[UsageQuery, Coverage], list[UsageRow]] | None = None  # where they are not
+    real: Callable[[UsageQuery], list[UsageRow]] | None = None  # and where subjects are erased, too
 
     # --- the control store's side ---
 
@@ -310,9 +311,10 @@ class BlocksState:
         """
         revisions = {meter.revision for meter in timeline(query.meter)}
         hidden = concerning(self.hidden(), revisions)
-        plain = values_of(self.usage.with_minutes.usage(query, hidden=hidden))
+        plain = values_of(self.by_minute(query, hidden))
         for at_ms, columns, known, dropped in self.known:
-            coverage = replace(self.coverage(log, columns, revisions), dropped=dropped)
+            coverage = self.coverage(log, columns, revisions)
+            coverage = replace(coverage, hidden=hidden, dropped=dropped)
             if not self.kept(coverage.blocks, dropped_before(dropped)):
                 self.met["answers refused, since blocks were dropped meanwhile"] += 1
                 continue
@@ -331,6 +333,12 @@ class BlocksState:
             if through != plain:
                 return f"through blocks as of {at_ms}: {through}, not {plain}"
         return None
+
+    def by_minute(self, query: UsageQuery, hidden: Sequence[Hidden]) -> list[UsageRow]:
+        """What minutes say, as if all were kept."""
+        if self.real is not None:
+            return self.real(query)
+        return self.usage.with_minutes.usage(query, hidden=hidden)
 
     def through(
         self, query: UsageQuery, coverage: Coverage, hidden: Sequence[Hidden]

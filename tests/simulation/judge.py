@@ -179,7 +179,7 @@ def _said(world: World, meter: Meter, names: tuple[str, ...]) -> Cells:
             row.count,
             row.rejected,
         )
-        for row in world.usage.with_minutes.usage(query, hidden=world.erasures.hidden())
+        for row in world.blocks.by_minute(query, world.erasures.hidden())
     }
 
 

@@ -1,11 +1,13 @@
 """Defences of usage by minute that is dropped, each taken away: something must be noticed then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from meterline.usage import Block
+from tests.simulation.blocks import BlockRow, BlocksState, Sight
 from tests.simulation.minutes import MinutesState
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import LOST, MINUTES
+from tests.simulation.profile import ERASING, LOST, MINUTES
 
 
 def told(state: MinutesState) -> None:
@@ -35,6 +37,18 @@ def compared(state: MinutesState) -> None:
         state._binding.kept = dict  # noqa: SLF001
 
 
+def remade(state: BlocksState) -> None:
+    """A block under a pseudonym is made of the copies in its slices, as far as they are kept."""
+    made_of = state._from  # noqa: SLF001
+
+    def of_slices(block: Block, sources: Sequence[int], sight: Sight) -> list[BlockRow]:
+        if sight.named == Sight().named:
+            return made_of(block, sources, sight)
+        return [row for row in made_of(block, (), Sight()) if sight.named(row) == row]
+
+    _put(state, _from=of_slices)
+
+
 def _put(state: Any, **methods: Callable[..., Any]) -> None:
     for name, method in methods.items():
         assert callable(getattr(state, name)), name
@@ -49,5 +63,8 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "late rows along the log": Substitutes(minutes=scattered, profile=OFTEN),
     "the comparison where minutes are dropped": Substitutes(
         minutes=compared, profile=LOST | MINUTES
+    ),
+    "blocks under a pseudonym that have what was dropped": Substitutes(
+        blocks=remade, profile=ERASING | OFTEN
     ),
 }

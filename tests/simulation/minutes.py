@@ -37,6 +37,7 @@ from meterline.usage import (
     UsageQuery,
     UsageRow,
     columns_of,
+    concerning,
     dropped_before,
     dropped_of,
     kept_of,
@@ -49,6 +50,7 @@ from meterline.usage import (
 from meterline.window import MINUTE_MS
 from tests.simulation.answers import aggregate_of, key_of, usage_row
 from tests.simulation.blocks import HOUR, BlocksState
+from tests.simulation.hours import is_hidden
 from tests.simulation.lost_store import Binding
 from tests.simulation.network import Net
 from tests.simulation.profile import Profile
@@ -203,8 +205,9 @@ class MinutesState:
             )
             for name, ranges, behind in those:
                 for row in self._usage.tables[name].values():
-                    covered = behind and _is_covered(row, coverage)
-                    if row.revision == revision and _in(row, ranges) and not covered:
+                    unread = behind and _is_covered(row, coverage)
+                    unread = unread or any(is_hidden(row, it) for it in coverage.hidden)
+                    if row.revision == revision and _in(row, ranges) and not unread:
                         is_member = table == "members"
                         yield (
                             row,
@@ -244,14 +247,17 @@ class MinutesState:
         def known() -> Coverage:
             columns = columns_of(it for it in self.blocks.records.values() if it.log == log)
             made = self.blocks.coverage(log, columns, revisions)
-            return replace(made, dropped=self.dropped())
+            hidden = concerning(self.blocks.hidden(), revisions)
+            return replace(made, hidden=hidden, dropped=self.dropped())
+
+        def kept() -> bool:
+            before = dropped_before(coverage.dropped)
+            same = concerning(self.blocks.hidden(), revisions) == coverage.hidden
+            return same and self.blocks.kept(coverage.blocks, before)
 
         coverage = await net.call("progress.snapshot", known)
         rows = await net.call("usage.usage_rows", read)
-        before = dropped_before(coverage.dropped)
-        if not await net.call(
-            "progress.kept_blocks", lambda: self.blocks.kept(coverage.blocks, before)
-        ):
+        if not await net.call("progress.kept_blocks", kept):
             raise Unavailable("usage store: ask again")
         return rows
 

@@ -87,6 +87,7 @@ BITES = {
     "minutes that are refused": 5,
     "minutes that blocks have": 143,
     "late rows along the log": 66,
+    "blocks under a pseudonym that have what was dropped": 19,
     "seals that are added up once": 3,
     "bounds that a late seal lowers": 10,
     "sums of what is filled in": 60,
@@ -206,12 +207,16 @@ def test_a_log_gets_more_partitions_and_each_event_counts_once(others: Sequence[
 
 
 @pytest.mark.parametrize(
-    "others", [[], ["lost-store"], ["dropping"]], ids=["kept", "lost", "revisions"]
+    "others",
+    [[], ["lost-store"], ["dropping"], ["erasures"]],
+    ids=["kept", "lost", "revisions", "erasures"],
 )
 def test_minutes_go_and_answers_are_right_or_refused(others: Sequence[str]) -> None:
     _, reached = _all_well([*others, "minutes"], MINUTES_WORLDS)
     assert reached["periods of minutes dropped"] >= MINUTES_WORLDS // 5, reached
     assert reached["answers where minutes are not kept"], reached
+    erased = (reached["subjects erased"], reached["answers without minutes and names"])
+    assert all(erased) if "erasures" in others else not any(erased), reached
 
 
 def test_every_kind_of_world_is_among_those_of_a_run() -> None:
@@ -224,6 +229,7 @@ def test_every_kind_of_world_is_among_those_of_a_run() -> None:
         frozenset({"lost-store", "growing"}),
         frozenset({"erasures", "growing"}),
         frozenset({"dropping", "minutes"}),
+        frozenset({"erasures", "minutes"}),
     }
 
 

@@ -68,7 +68,7 @@ class UsageState:
         self.met: Counter[str] = Counter()
         self.first_at: dict[bytes, int] = {}
         self.unerased: UsageState | None = None  # the same, where nobody is ever erased
-        self.undropped: UsageState | None = None  # the same, where all minutes are kept
+        self.undropped: UsageState | None = None  # where all minutes are kept, and nobody is erased
         self.redacted: set[tuple[str, Identity]] = set()
         self.forgets_share = 0.0
         self.forgets: random.Random | None = None  # whoever draws which rows are lost in silence

@@ -10,9 +10,10 @@ from aggregator.erasure import ErasedStores, Eraser
 from meterline.limits import ERASURE_AGAIN_S
 from meterline.ports import StoreLost, Unavailable
 from meterline.usage import BlockRows, CheckedBlockRows, CheckedErasedRows, Erasure, ErasureState
+from tests.simulation.asking import look_through_blocks
 from tests.simulation.block_makers import SimulatedBlockLedger, SimulatedBlockRows
 from tests.simulation.erasing.judging import left
-from tests.simulation.erasing.looking import read_for_ever
+from tests.simulation.erasing.looking import due, look_at_erased, read_for_ever
 from tests.simulation.erasing.records import SimulatedErasureLedger
 from tests.simulation.erasing.rows import SimulatedErasedRows, under_pseudonym
 from tests.simulation.log import SimulatedLog
@@ -127,6 +128,9 @@ async def finished(world: World, workers: list[Slot]) -> None:
             return
     for name in world.erasures.done:
         _judge_done(world, name)
+    if world.minutes.on:
+        look_at_erased(world)
+        look_through_blocks(world)
 
 
 async def _nobody_behind(world: World, workers: list[Slot]) -> None:
@@ -158,6 +162,9 @@ def begin(world: World) -> None:
     if not world.profile.erases_s:
         return
     world.usage.unerased = UsageState()
+    if world.minutes.on:
+        world.usage.undropped = None
+        world.blocks.real = lambda query: due(world.erasures, world.usage).usage(query)
     world.senders.name_themselves = True
     world.erase = lambda slot, net: [erase_for_ever(eraser_of(world, slot, net).turn, world.rng)]
     world.erasures.told = lambda name: _judge_done(world, name)

@@ -4,13 +4,15 @@ for the name.
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
 from meterline.meter import Meter, dimensions_ever, timeline
 from meterline.ports import Unavailable
-from meterline.usage import Coverage, UsageQuery
+from meterline.problem import Problem
+from meterline.usage import Coverage, UsageQuery, columns_of, concerning
 from tests.simulation.block_makers import SimulatedBlockLedger
 from tests.simulation.blocks import values_of
 from tests.simulation.erasing.records import ErasuresState
@@ -49,16 +51,43 @@ def queries(meter: Meter) -> Iterator[UsageQuery]:
 
 
 def look_at_erased(world: World) -> None:
-    """What every meter says now, by its tallies."""
+    """What every meter says now, by its tallies; where minutes are not kept, by blocks, too."""
     if not world.profile.erases_s or world.binding.lost is not None:
         return
-    hidden, real = world.erasures.hidden(), due(world.erasures, world.usage)
+    real = due(world.erasures, world.usage)
     for meter in world.catalogue.meters:
         for query in queries(meter):
-            said = values_of(world.usage.usage(query, hidden=hidden))
-            if said != (must := values_of(real.usage(query))):
+            said = _said(world, query)
+            if said is not None and said != (must := values_of(real.usage(query))):
                 world.fail(f"erased, revision {meter.revision}: {_unlike(said, must)}")
                 return
+
+
+def _said(world: World, query: UsageQuery) -> list[Any] | None:
+    """None where it is refused, as it may be."""
+    revisions, hidden = {part.revision for part in timeline(query.meter)}, world.erasures.hidden()
+    if not world.minutes.on:
+        return values_of(world.usage.usage(query, hidden=hidden))
+    if world.blocks.damaged():
+        return None
+    log = world.log.number
+    columns = columns_of(it for it in world.blocks.records.values() if it.log == log)
+    coverage = world.blocks.coverage(log, columns, revisions)
+    hidden = concerning(hidden, revisions)
+    return _read(world, query, replace(coverage, hidden=hidden, dropped=world.minutes.dropped()))
+
+
+def _read(world: World, query: UsageQuery, coverage: Coverage) -> list[Any] | None:
+    """What is said through blocks at this instant; None where it is refused, as it may be."""
+    try:
+        said = values_of(world.blocks.through(query, coverage, coverage.hidden))
+    except (Problem, Unavailable) as refusal:
+        if not world.minutes.is_fair(query, coverage.dropped, refusal):
+            world.fail(f"refused, revision {query.meter.revision}: {refusal}")
+        return None
+    switched = any(it.erased for it in coverage.hidden)
+    world.minutes.met["answers without minutes and names"] += bool(coverage.dropped) and switched
+    return said
 
 
 def _unlike(said: Sequence[Any], must: Sequence[Any]) -> str:
@@ -97,9 +126,8 @@ class Reader:
         gone = query.meter not in world.catalogue.meters  # nobody is answered about it any more
         if gone or world.binding.lost is not None or world.blocks.damaged():
             return None, None
-        said = world.blocks.through(query, coverage, coverage.hidden)
         must = due(world.erasures, world.usage).usage(query)
-        return values_of(said), values_of(must)
+        return _read(world, query, coverage), values_of(must)
 
 
 def reader_of(world: World) -> Reader:

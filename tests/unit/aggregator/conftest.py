@@ -8,6 +8,8 @@ import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sqlite_log import open_sqlite_log
+from tests.unit.aggregator.dropping import NUMBERS, Dropping
+from tests.unit.aggregator.minutes import Minutes
 from tests.unit.aggregator.world import PARTITIONS, Hands, World
 
 
@@ -26,3 +28,14 @@ async def world(
     yield made
     await log.close()
     await made.database.close()
+
+
+@pytest.fixture
+async def minutes(world: World, fresh_numbers: Iterator[int]) -> AsyncIterator[Minutes]:
+    base, *_ = [next(fresh_numbers) for _ in range(NUMBERS)]
+    dropping = Dropping(world, base)
+    await dropping.begin()
+    made = Minutes(dropping, base)
+    await made.begin()
+    yield made
+    world.usage.read_blocks(None)

@@ -30,7 +30,7 @@ from meterline.event import encode_pack
 from meterline.limits import RETENTION_NOTICE_MS, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft
 from meterline.number import UNIT
-from meterline.usage import RevisionNotice, Unsealed, UsageQuery
+from meterline.usage import Masks, RevisionNotice, Unsealed, UsageQuery
 from meterline.window import DAY_MS
 from tests.unit.aggregator.erasing import Watched
 from tests.unit.aggregator.world import PARTITIONS, World, numbered
@@ -58,12 +58,13 @@ class Dropping:
         self.looks = 0
         self.watched = False
         self.portions = PORTIONS
+        self.masks: Masks | None = None  # where somebody is erased
         self.read()
 
     def read(self) -> None:
         """Answers are read through blocks as they are now."""
         self.world.usage.read_blocks(
-            BlockSnapshot(SqlBlockLedger(self.world.database), self.number)
+            BlockSnapshot(SqlBlockLedger(self.world.database), self.number, self.masks)
         )
 
     async def begin(self) -> None:

@@ -71,6 +71,32 @@ def _suffer(fate: str, when: str) -> None:
         raise Unavailable("away")
 
 
+def eraser_of(
+    world: World,
+    ledger: SqlErasureStore,
+    rows: ClickHouseErasedRows,
+    fate: Callable[[], str],
+    look: Callable[[], Awaitable[None]],
+) -> Eraser:
+    """One whose every call may die or fail, and before and after which somebody looks."""
+    connection = world.usage.connection
+
+    def renewed(erasure: Erasure) -> Any:
+        return Watched(ClickHouseBlockRows(connection, erasure=erasure), fate, look)
+
+    stores = ErasedStores(
+        Watched(ledger, fate, look),
+        Watched(rows, fate, look),
+        Watched(SqlBlockLedger(world.database), fate, look),
+        renewed,
+        world.log,
+        world.log.compact,
+        RETENTION_MS,
+        world.progress.layout,
+    )
+    return Eraser(stores, world.clock, random.Random(world.log.number))
+
+
 class Erasing:
     """A world in which a subject is erased."""
 
@@ -150,23 +176,7 @@ class Erasing:
         return fate
 
     def eraser(self, fate: Callable[[], str] = lambda: "well") -> Eraser:
-        connection = self.world.usage.connection
-        database = self.world.database
-
-        def renewed(erasure: Erasure) -> Any:
-            return Watched(ClickHouseBlockRows(connection, erasure=erasure), fate, self.look)
-
-        stores = ErasedStores(
-            Watched(self.ledger, fate, self.look),
-            Watched(self.rows, fate, self.look),
-            Watched(SqlBlockLedger(database), fate, self.look),
-            renewed,
-            self.world.log,
-            self.world.log.compact,
-            RETENTION_MS,
-            self.world.progress.layout,
-        )
-        return Eraser(stores, self.world.clock, random.Random(self.number))
+        return eraser_of(self.world, self.ledger, self.rows, fate, self.look)
 
     def maker(self, fate: Callable[[], str] = lambda: "well") -> BlockMaker:
         rows = ClickHouseBlockRows(self.world.usage.connection, self.masks)

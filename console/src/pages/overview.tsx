@@ -136,7 +136,12 @@ function Line({ of }: { of: Trouble }) {
         <strong>{of.what}</strong>
       </p>
       <p>
-        {retimed(of.todo, zone)} {of.link && <Link href={of.link}>Show it</Link>}
+        {retimed(of.todo, zone)}{" "}
+        {of.link && (
+          <Link href={of.link} className="nowrap">
+            Show it
+          </Link>
+        )}
       </p>
     </li>
   );

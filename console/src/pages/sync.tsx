@@ -18,6 +18,7 @@ import {
   Time,
 } from "../parts/basics.js";
 import { DeliveryTable } from "../parts/delivery-table.js";
+import { Why } from "../parts/why-link.js";
 import { RunLine } from "../sync/run-line.js";
 import { Actions } from "../sync/actions.js";
 import { Corrections } from "../sync/corrections.js";
@@ -38,7 +39,11 @@ const STATES = ["pending", "sending", "retrying", "delivered", "failed", "cancel
 export default function SyncPage() {
   const { slug = "" } = useParams<{ slug: string }>();
   const report = useSync(slug);
-  return <Answer of={report}>{(found) => <One report={found} />}</Answer>;
+  return (
+    <Answer of={report} page={slug} all={<Link href="/syncs">All syncs</Link>}>
+      {(found) => <One report={found} />}
+    </Answer>
+  );
 }
 
 function One({ report }: { report: Report }) {
@@ -188,7 +193,7 @@ function Runs({ report }: { report: Report }) {
                   {
                     head: "Total",
                     number: true,
-                    cell: (run) => (run.manifest ? grouped(run.manifest.total) : ""),
+                    cell: (run) => <Total of={run} report={report} />,
                   },
                   {
                     head: "Ended",
@@ -233,6 +238,15 @@ function Runs({ report }: { report: Report }) {
       )}
     </Answer>
   );
+}
+
+/** What a run reported in all. It can be asked for where it is the usage of the whole meter. */
+function Total({ of, report }: { of: Schemas["Run"]; report: Report }) {
+  if (of.manifest === undefined) return "";
+  const { total } = of.manifest;
+  if (report.filter !== undefined) return grouped(total);
+  const question = { meter: report.meter.key, from: of.from, to: of.to, value: total };
+  return <Why question={question}>{grouped(total)}</Why>;
 }
 
 function Deliveries({ report }: { report: Report }) {

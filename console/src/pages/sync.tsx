@@ -19,6 +19,7 @@ import {
 } from "../parts/basics.js";
 import { DeliveryTable } from "../parts/delivery-table.js";
 import { Why } from "../parts/why-link.js";
+import { RunManifest } from "../sync/manifest.js";
 import { RunLine } from "../sync/run-line.js";
 import { Actions } from "../sync/actions.js";
 import { Corrections } from "../sync/corrections.js";
@@ -110,6 +111,7 @@ function One({ report }: { report: Report }) {
         {receiver.summary && <p className="muted">{retimed(receiver.summary, zone)}</p>}
       </Card>
       <Runs report={report} />
+      <RunManifest sync={report} />
       <Corrections sync={report} />
       <Deliveries report={report} />
       <Replays sync={report} />
@@ -213,7 +215,7 @@ function Runs({ report }: { report: Report }) {
                           className="button small"
                           onClick={() => setParams({ run: run.id, after: "" })}
                         >
-                          Deliveries
+                          Open the run
                         </button>
                         {run.revision > 1 && (
                           <button

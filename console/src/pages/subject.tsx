@@ -55,7 +55,8 @@ function Meters({ subject }: { subject: string }) {
             {data.length === 0 ? (
               <Empty title="No meter measures it yet">
                 <p>
-                  <Link href="/meters">Make a meter</Link>: it also counts the events that are here.
+                  <Link href="/new/meters">Make a meter</Link>: it also counts the events that are
+                  here.
                 </p>
               </Empty>
             ) : (

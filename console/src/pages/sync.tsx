@@ -242,11 +242,13 @@ function Runs({ report }: { report: Report }) {
   );
 }
 
-/** What a run reported in all. It can be asked for where it is the usage of the whole meter. */
+/** What a run reported in all. It can be asked for where it is the usage of the whole meter: a filter
+ * leaves entries out, and a correction has those that changed.
+ */
 function Total({ of, report }: { of: Schemas["Run"]; report: Report }) {
   if (of.manifest === undefined) return "";
   const { total } = of.manifest;
-  if (report.filter !== undefined) return grouped(total);
+  if (report.filter !== undefined || of.revision > 1) return grouped(total);
   const question = { meter: report.meter.key, from: of.from, to: of.to, value: total };
   return <Why question={question}>{grouped(total)}</Why>;
 }

@@ -166,6 +166,11 @@ export function useSession(): UseQueryResult<Session> {
   return useApi(["session"], readSession, 60_000);
 }
 
+/** Whether the server asks for keys: then commands to copy show one. */
+export function useKeyed(): boolean {
+  return useSession().data?.access_mode === "keys";
+}
+
 /** Whether the viewer may do what needs a scope. What they may not do is not offered. */
 export function useMay(): (scope: string) => boolean {
   const session = useContext(SessionContext);

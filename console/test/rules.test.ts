@@ -11,7 +11,7 @@ import { troubles, type Sync } from "../src/rules/health.js";
 import { aligned, before, cellsOf, fitting, windowStarts } from "../src/rules/range.js";
 import { seriesOf } from "../src/rules/series.js";
 import { changeOf, differences, editOf, hiddenIn, type Shown } from "../src/rules/sync-change.js";
-import { curl, go, quoted } from "../src/rules/snippets.js";
+import { curl, go, quoted, typescript } from "../src/rules/snippets.js";
 import { away, lasting, retimed, written } from "../src/rules/times.js";
 
 test("figures are grouped without a float", () => {
@@ -144,10 +144,14 @@ test("slices that differ are named with what the server says to do", () => {
 test("what a shell or Go would read otherwise is quoted", () => {
   assert.equal(quoted("it's"), `'it'\\''s'`);
   assert.match(
-    curl("http://h", "tokens", { from: "x" }),
+    curl("http://h", "tokens", { from: "x" }, false),
     /^curl 'http:\/\/h\/api\/v3\/metering\/meters\/tokens\/query'/,
   );
-  assert.match(go("http://h", "tokens", { filters: "`" }), /NewReader\("\{/);
+  assert.match(go("http://h", "tokens", { filters: "`" }, false), /NewReader\("\{/);
+  for (const program of [curl, typescript, go]) {
+    assert.ok(program("http://h", "tokens", {}, true).includes("METERLINE_API_KEY"));
+    assert.ok(!program("http://h", "tokens", {}, false).includes("METERLINE_API_KEY"));
+  }
 });
 
 test("a window without usage is zero where values add up, else a gap", () => {

@@ -40,7 +40,7 @@ OPEN: Final = (
 )
 # When the first table of the overview stands there, and each interaction until its next paint.
 NOTE: Final = """
-window.noted = { shown: null, interactions: [] };
+window.noted = { shown: null, interactions: [], largest: 0, blocked: 0 };
 new MutationObserver((_, observer) => {
   if (!document.querySelector('[aria-label="Partitions"] td')) return;
   observer.disconnect();
@@ -50,6 +50,12 @@ new PerformanceObserver((list) => {
   for (const one of list.getEntries())
     if (one.interactionId) window.noted.interactions.push([one.duration, one.name]);
 }).observe({ type: "event", durationThreshold: 16, buffered: true });
+new PerformanceObserver((list) => {
+  window.noted.largest = list.getEntries().at(-1).startTime;
+}).observe({ type: "largest-contentful-paint", buffered: true });
+new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) window.noted.blocked += Math.max(0, one.duration - 50);
+}).observe({ type: "longtask", buffered: true });
 """
 
 
@@ -69,6 +75,8 @@ class View:
     """The first view of a browser that was never here."""
 
     shown_ms: float  # until data stands there
+    painted_ms: float  # the largest contentful paint, as Chromium has it
+    blocked_ms: float  # of long tasks what is over 50 ms each: the total blocking time
     size: int  # bytes as they came over the network
     requests: int
     parts: dict[str, tuple[float, float]]  # by name, ms when it was asked for, and was there
@@ -86,18 +94,19 @@ def first_view(browser: Browser, url: str) -> View:
     page.goto(f"{url}/console/")
     page.get_by_role("region", name="Partitions").get_by_role("cell").first.wait_for()
     page.wait_for_timeout(200)
-    shown: float = page.evaluate("window.noted.shown")
+    noted: dict[str, float] = page.evaluate("window.noted")
     found: list[tuple[str, float, float]] = page.evaluate(ON_ITS_WAY)
     context.close()
     parts: dict[str, tuple[float, float]] = {}
     for name, begun, ended in found:
         parts.setdefault(name, (begun, ended))
-    return View(shown, sum(sizes), len(sizes), parts)
+    shown, painted, blocked = (noted[name] for name in ("shown", "largest", "blocked"))
+    return View(shown, painted, blocked, sum(sizes), len(sizes), parts)
 
 
-def interactions(browser: Browser, url: str) -> list[float]:
-    """Milliseconds from each of a few dozen interactions to its paint, as Event Timing has them:
-    in steps of 8, and only those of 16 or more.
+def interactions(browser: Browser, url: str) -> list[tuple[float, str]]:
+    """Milliseconds from each of a few dozen interactions to its paint, with its event, as Event
+    Timing has them: in steps of 8, and only those of 16 or more.
     """
     context = browser.new_context()
     page = context.new_page()
@@ -121,7 +130,7 @@ def interactions(browser: Browser, url: str) -> list[float]:
     page.wait_for_timeout(300)
     found: list[tuple[float, str]] = page.evaluate("window.noted.interactions")
     context.close()
-    return sorted(duration for duration, _ in found)
+    return sorted((duration, name) for duration, name in found)
 
 
 @contextmanager
@@ -168,15 +177,20 @@ def measured(setup: SetUp, browser: Browser) -> None:
         f"first view with data: {median(shown):,.0f} ms (of {VISITS}; {shown[0]:,.0f} to"
         f" {shown[-1]:,.0f}), {views[0].size / 1000:,.1f} kB in {views[0].requests} requests"
     )
+    say(
+        f"  largest paint {median(one.painted_ms for one in views):,.0f} ms, blocked"
+        f" {median(one.blocked_ms for one in views):,.0f} ms"
+    )
     for name in PARTS:
         there = [one.parts[name] for one in views if name in one.parts]
         if there:
             begun, ended = (median(times) for times in zip(*there, strict=True))
             say(f"  {name}: from {begun:,.0f} to {ended:,.0f} ms")
     waits = interactions(browser, server.url)
+    worst_ms, kind = waits[-1]
     say(
-        f"interaction to paint: median {median(waits):,.0f} ms, worst {waits[-1]:,.0f} ms"
-        f" ({len(waits)} of 16 ms or more)"
+        f"interaction to paint: median {median(took for took, _ in waits):,.0f} ms, worst"
+        f" {worst_ms:,.0f} ms ({kind}; {len(waits)} of 16 ms or more)"
     )
     idle = browser.new_page()
     number = 1_000_000

@@ -26,6 +26,7 @@ BATCH_EVENTS = 1_000
 WITHIN_S = 60.0 + 30.0 * FACTOR
 ANSWER_BYTES_MAX = 200_000
 ROWS_MAX = 250
+METER_PUT_S = 0.05  # each meter of a settings file is a transaction of its own, before it serves
 QUICK = {"METERLINE_PRODUCE_DEADLINE_MS": "3000", "METERLINE_CLOCK_SKEW_MS": "0"}
 
 
@@ -81,7 +82,9 @@ def fill(server: Server) -> None:
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("crowd")
     settings = {**QUICK, "METERLINE_CONFIG": str(meters_file(folder))}
-    with started(embedded(folder, settings)) as setup:
+    own = embedded(folder, settings)
+    own.processes["up"].start_within_s += METERS * METER_PUT_S
+    with started(own) as setup:
         fill(setup.control)
         yield setup.control.url
 

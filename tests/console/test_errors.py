@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Route, expect
 from tests.console.filling import API, fill
 from tests.console.watched import Watched
 from tests.journey.client import Server
-from tests.journey.keyed import OPERATOR, SETTINGS
+from tests.journey.keyed import OPERATOR, SETTINGS, known
 from tests.journey.processes import role_process, run_command
 from tests.journey.setups import SetUp, embedded, started
 from tests.services.local import LocalService, free_port
@@ -80,6 +80,7 @@ def enter(keyed: SetUp, browser: Browser) -> Iterator[Enter]:
     def act(path: str, heading: str, *options: str) -> tuple[Watched, str]:
         command = ["keys", "create", "--name", "of-a-test", *options]
         key = run_command(command, keyed.folder, keyed.processes["up"].environment).split()[-1]
+        known(Server(keyed.control.url, key))
         contexts.append(browser.new_context())
         watched = Watched(contexts[-1].new_page(), keyed.control.url)
         page = watched.open(path, SIGN_IN)

@@ -69,6 +69,14 @@ def test_a_sync_shows_its_receiver_and_is_paused_and_resumed(watched: Watched) -
     page = watched.page
     expect(page.get_by_text("The last error")).to_be_visible()
     expect(page.get_by_role("region", name="Deliveries")).to_contain_text("acme")
+    page.get_by_role("button", name="Open the run").click()
+    expect(page.get_by_role("button", name="Copy digest")).to_be_visible()
+    expect(page.get_by_text("Total of the values").locator("..")).to_contain_text("1,011")
+    page.get_by_role("region", name="Runs").get_by_role("button", name="1,011").click()
+    expect(
+        page.get_by_role("dialog", name="Why 1,011?").get_by_role("link", name="r-1")
+    ).to_be_visible()
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Pause").click()
     expect(page.get_by_text("This sync is paused.")).to_be_visible()

@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.console.watched import Watched, reach
-from tests.journey.keyed import OPERATOR, SETTINGS
+from tests.journey.client import Server
+from tests.journey.keyed import OPERATOR, SETTINGS, known
 from tests.journey.processes import run_command
 from tests.journey.setups import SetUp, embedded, started
 
@@ -20,6 +21,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
 def test_who_signs_in_comes_back_to_the_page_and_signs_out(keyed: SetUp, browser: Browser) -> None:
     command = ["keys", "create", "--name", "people", *OPERATOR]
     key = run_command(command, keyed.folder, keyed.processes["up"].environment).split()[-1]
+    known(Server(keyed.control.url, key))
     context = browser.new_context()
     watched = Watched(context.new_page(), keyed.control.url)
     page = watched.open("/changes", "Sign in to Meterline")

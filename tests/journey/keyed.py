@@ -26,6 +26,7 @@ SETTINGS = {
 }
 OPERATOR = [f"--scope={scope}" for scope in Scope]
 CALLS = 5
+KNOWN_WITHIN_S = 60.0
 METER = {
     "key": "calls",
     "name": "Calls",
@@ -190,6 +191,17 @@ def houses(keyed: Keyed, receiver: Receiver) -> tuple[House, House]:
     with ThreadPoolExecutor(2) as threads:
         one, other = threads.map(house, ("default", "other"), (1, 10), (OPERATOR, ()))
     return one, other
+
+
+def known(caller: Server) -> None:
+    """Wait until a server knows a key that a command has made: it looks for new ones once a second,
+    and refuses one that it has not read yet.
+    """
+
+    def is_known() -> bool:
+        return caller.ask("GET", METERS).status not in {401, 503}
+
+    until("the key is known", KNOWN_WITHIN_S, is_known)
 
 
 def passes(caller: Caller) -> bool:

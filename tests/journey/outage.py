@@ -9,7 +9,7 @@ from functools import partial
 from meterline.window import parse_instant, rfc3339
 from tests.journey.client import Answer, Server
 from tests.journey.deadline import until
-from tests.journey.keyed import KEYS, Caller, Keyed, event, unknown_token
+from tests.journey.keyed import KEYS, KNOWN_WITHIN_S, Caller, Keyed, event, unknown_token
 from tests.journey.processes import role_process, why_silent
 from tests.journey.setups import SetUp, command_of
 from tests.services.local import LocalService, free_port
@@ -18,7 +18,6 @@ from tests.services.service import Service
 AWAY_S = 15.5
 PAUSE_S = 0.1
 ENDS_S = 9  # an overlap and the life of a key, so that both end in the middle
-KNOWN_WITHIN_S = 60.0
 BACK_WITHIN_S = 60.0
 
 

@@ -18,6 +18,7 @@ from tests.journey.keyed import (
     CALLS,
     EVENTS,
     KEYS,
+    KNOWN_WITHIN_S,
     METERS,
     SETTINGS,
     TIGHT,
@@ -31,7 +32,7 @@ from tests.journey.keyed import (
     traced,
     unknown_token,
 )
-from tests.journey.outage import KNOWN_WITHIN_S, Outage, late_ingest, outage_of, visitors_of
+from tests.journey.outage import Outage, late_ingest, outage_of, visitors_of
 from tests.journey.processes import run_command
 from tests.journey.receiver import Receiver
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling

@@ -14,6 +14,11 @@ import { useApi, useParam, useSetParams } from "../state.js";
 
 const KINDS = ["meter", "report", "subject", "api_key", "refusal", "replay"] as const;
 
+/** The API calls a sync a report. */
+function words(kind: Schemas["Kind"]): string {
+  return kind === "report" ? "sync" : kind.replace("_", " ");
+}
+
 export default function Changes() {
   const setParams = useSetParams();
   const [kind] = useParam("kind");
@@ -33,16 +38,16 @@ export default function Changes() {
           label="Of"
           value={kind}
           set={(value) => setParams({ kind: value, after: "" })}
-          options={[
-            ["", "everything"],
-            ...KINDS.map((one) => [one, one.replace("_", " ")] as const),
-          ]}
+          options={[["", "everything"], ...KINDS.map((one) => [one, words(one)] as const)]}
         />
       </div>
       <Answer of={found}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <Empty title="Nothing was changed yet" />
+            <Empty title="Nothing was changed yet">
+              Meters, syncs, keys and refusals that somebody changes are listed here, with who did
+              it.
+            </Empty>
           ) : (
             <>
               <Card title="Who changed what, the newest first">
@@ -53,16 +58,14 @@ export default function Changes() {
                   columns={[
                     { head: "When", cell: (one) => <Time at={one.at} /> },
                     { head: "Who", cell: (one) => <Name>{one.author}</Name> },
-                    { head: "Did", cell: (one) => `${one.action} ${one.kind.replace("_", " ")}` },
+                    { head: "Did", cell: (one) => `${one.action} ${words(one.kind)}` },
                     { head: "What", cell: (one) => <Name>{one.name}</Name> },
                     {
                       head: "Members",
                       cell: (one) => (
-                        <Name>
-                          {one.detail ??
-                            one.members?.map((member) => member.member).join(", ") ??
-                            ""}
-                        </Name>
+                        <div className="words">
+                          {one.detail ?? one.members?.map((member) => member.member).join(", ")}
+                        </div>
                       ),
                     },
                   ]}

@@ -20,7 +20,8 @@ import {
 } from "../parts/basics.js";
 import { Why } from "../parts/why-link.js";
 import { dimensions, grouped, many } from "../rules/figures.js";
-import { SLOW_MS, useApi, useMay } from "../state.js";
+import { keyHeader } from "../rules/snippets.js";
+import { SLOW_MS, useApi, useKeyed, useMay } from "../state.js";
 
 export default function DeliveryPage() {
   const { id = "" } = useParams<{ id: string }>();
@@ -34,7 +35,11 @@ export default function DeliveryPage() {
       ),
     SLOW_MS,
   );
-  return <Answer of={delivery}>{(found) => <One delivery={found} />}</Answer>;
+  return (
+    <Answer of={delivery} page="Delivery" all={<Link href="/syncs">All syncs</Link>}>
+      {(found) => <One delivery={found} />}
+    </Answer>
+  );
 }
 
 function One({ delivery }: { delivery: Schemas["DeliveryWithAttempts"] }) {
@@ -116,10 +121,11 @@ function Attempts({ of }: { of: readonly Schemas["Attempt"][] }) {
           columns={[
             { head: "No.", cell: (one) => one.number },
             { head: "Started", cell: (one) => <Time at={one.started_at} /> },
+            { head: "Sent to", cell: (one) => <Name>{one.url ?? ""}</Name> },
             { head: "Outcome", cell: (one) => <State of={one.outcome} /> },
             { head: "Status", cell: (one) => one.status ?? "" },
             { head: "Took", number: true, cell: (one) => `${grouped(String(one.duration_ms))} ms` },
-            { head: "Reason", cell: (one) => one.reason ?? "" },
+            { head: "Reason", cell: (one) => <div className="words">{one.reason}</div> },
             {
               head: "Answer",
               cell: (one) =>
@@ -146,6 +152,7 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
     text(`${API}/deliveries/${delivery.id}/body`),
   );
   const sent = useMemo(() => read(body.data), [body.data]);
+  const keyed = useKeyed();
   return (
     <>
       {sent && (
@@ -186,10 +193,10 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
         <Answer of={body}>{(bytes) => <Code label="Body" text={bytes} />}</Answer>
       </Card>
       <Card title="Verify it">
-        <p>Its digest by your own hand:</p>
+        <p>Its digest by your own hand; both lines say the same:</p>
         <Code
           label="Command that computes the digest"
-          text={`curl -s ${location.origin}${API}/deliveries/${delivery.id}/body | sha256sum\n# ${delivery.digest}`}
+          text={`curl -s ${location.origin}${API}/deliveries/${delivery.id}/body${keyHeader(keyed)} | sha256sum\n# ${delivery.digest}`}
         />
       </Card>
     </>

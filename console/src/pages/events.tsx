@@ -1,4 +1,4 @@
-import { api, unwrap } from "../api.js";
+import { api, unwrap, type Schemas } from "../api.js";
 import {
   Answer,
   Card,
@@ -14,8 +14,10 @@ import {
   Time,
 } from "../parts/basics.js";
 import { EventName } from "../parts/event-name.js";
-import { LIVE_MS, useApi, useParam, useSetParams } from "../state.js";
+import { posting } from "../rules/snippets.js";
+import { LIVE_MS, useApi, useKeyed, useParam, useSetParams } from "../state.js";
 
+const EVENT_TYPE = "application/cloudevents+json";
 const VERDICTS = ["new", "duplicate", "conflict", "invalid"] as const;
 
 export default function Events() {
@@ -124,11 +126,7 @@ export default function Events() {
                     { head: "Received", cell: (one) => <Time at={one.ingested_at} /> },
                     {
                       head: "Why",
-                      cell: (one) =>
-                        one.verdict.reason ??
-                        (one.verdict.kind === "new" && one.verdict.meters?.length === 0
-                          ? "matches no meter"
-                          : ""),
+                      cell: (one) => <div className="words">{why(one.verdict)}</div>,
                     },
                   ]}
                 />
@@ -142,27 +140,37 @@ export default function Events() {
   );
 }
 
+/** Why an event does not count, or counts nowhere, in few words; its page says all. */
+function why(verdict: Schemas["ListedEvent"]["verdict"]): string {
+  const { kind, of, meters, reason } = verdict;
+  if (of?.differs && of.differs.length > 0)
+    return `differs from the first in ${of.differs.join(", ")}`;
+  if (kind === "new" && meters?.length === 0) return "matches no meter";
+  return reason ?? "";
+}
+
 function None({ filtered }: { filtered: boolean }) {
+  const keyed = useKeyed();
   if (filtered)
     return (
       <Empty title="No event is like that">
         Subject, type and source are compared whole; of the id a part is enough.
       </Empty>
     );
-  const event = JSON.stringify({
+  const event = {
     specversion: "1.0",
     id: "r-1",
     source: "chat-api",
     type: "completion",
     subject: "acme",
-    data: { tokens: 1250 },
-  });
+    data: { tokens: 1250, model: "large" },
+  };
   return (
     <Empty title="No event yet">
       <p>Send one; it is listed within seconds.</p>
       <Code
         label="Command that sends an event"
-        text={`curl ${location.origin}/api/v3/metering/events \\\n  -H 'Content-Type: application/cloudevents+json' \\\n  -d '${event}'`}
+        text={posting(`${location.origin}/api/v3/metering/events`, event, keyed, EVENT_TYPE)}
       />
     </Empty>
   );

@@ -20,7 +20,7 @@ import {
   Table,
   Time,
 } from "../parts/basics.js";
-import { useApi, useMay, useParam } from "../state.js";
+import { useApi, useKeyed, useMay, useParam } from "../state.js";
 
 type Key = Schemas["ApiKey"];
 
@@ -46,6 +46,7 @@ const DAY_MS = 86_400_000;
 
 export default function Keys() {
   const may = useMay();
+  const keyed = useKeyed();
   const client = useQueryClient();
   const [after] = useParam("after");
   const keys = useApi(["keys", after], async () =>
@@ -78,6 +79,14 @@ export default function Keys() {
             </Empty>
           ) : (
             <>
+              {!keyed && (
+                <div className="notice warn">
+                  <p>
+                    <strong>This server asks for no key.</strong> Who reaches it may do everything.
+                    Start it with <code>METERLINE_ACCESS_MODE=keys</code> to require one.
+                  </p>
+                </div>
+              )}
               <Card title="API keys">
                 <Table
                   label="Keys"

@@ -31,7 +31,11 @@ type Meter = Schemas["Meter"];
 export default function MeterPage() {
   const { key = "" } = useParams<{ key: string }>();
   const meter = useMeter(key);
-  return <Answer of={meter}>{(found) => <One meter={found} />}</Answer>;
+  return (
+    <Answer of={meter} page={key} all={<Link href="/meters">All meters</Link>}>
+      {(found) => <One meter={found} />}
+    </Answer>
+  );
 }
 
 function One({ meter }: { meter: Meter }) {

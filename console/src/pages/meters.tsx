@@ -15,9 +15,11 @@ import {
   TextFilter,
 } from "../parts/basics.js";
 import { Sparkline } from "../parts/sparkline.js";
+import { Why, questionOf } from "../parts/why-link.js";
 import { windowStarts } from "../rules/range.js";
 import { seriesOf } from "../rules/series.js";
-import { useApi, useMay, useParam, useSetParams, useView } from "../state.js";
+import { posting } from "../rules/snippets.js";
+import { useApi, useKeyed, useMay, useParam, useSetParams, useView } from "../state.js";
 import { adds, latest, spanUntil, usage } from "../usage.js";
 
 type Meter = Schemas["Meter"];
@@ -132,7 +134,7 @@ function Recent({ meter, part }: { meter: Meter; part: "line" | "total" }) {
         usage(meter.key, range),
       ]);
       const values = seriesOf(days.data, windowStarts(range, "P1D", zone), true)[0]?.values ?? [];
-      return { values: values.map((value) => value ?? 0), total: whole.data[0]?.value };
+      return { values: values.map((value) => value ?? 0), total: whole.data[0] };
     },
     undefined,
     allowed,
@@ -147,37 +149,47 @@ function Recent({ meter, part }: { meter: Meter; part: "line" | "total" }) {
     return (
       <Sparkline values={values} label={`Usage of ${meter.name} by day; the total is beside it`} />
     );
-  return <Figure value={total} unit={adds(meter) ? "" : meter.aggregation.replaceAll("_", " ")} />;
+  return (
+    <Why question={questionOf(meter.key, total)}>
+      <Figure
+        value={total.value}
+        unit={adds(meter) ? "" : meter.aggregation.replaceAll("_", " ")}
+      />
+    </Why>
+  );
 }
 
 function None({ searched }: { searched: boolean }) {
+  const keyed = useKeyed();
+  const may = useMay();
   if (searched)
     return (
       <Empty title="No meter has such a key">
         Take a part of the key, as it is written in programs.
       </Empty>
     );
-  const meter = JSON.stringify(
-    {
-      key: "tokens",
-      name: "Tokens used",
-      aggregation: "sum",
-      event_type: "completion",
-      value_property: "$.tokens",
-      dimensions: { model: "$.model" },
-    },
-    null,
-    2,
-  );
+  const meter = {
+    key: "tokens",
+    name: "Tokens used",
+    aggregation: "sum",
+    event_type: "completion",
+    value_property: "$.tokens",
+    dimensions: { model: "$.model" },
+  };
   return (
     <Empty title="No meter yet">
       <p>
         A meter says which events count, and which value of them. It also counts events that were
         sent before it was made.
       </p>
+      {may("meters:write") && (
+        <p>
+          <Link href="/new/meters">Make one with a preview</Link>, or by a command:
+        </p>
+      )}
       <Code
         label="Command that makes a meter"
-        text={`curl ${location.origin}/api/v3/metering/meters \\\n  -H 'Content-Type: application/json' -d '${meter}'`}
+        text={posting(`${location.origin}/api/v3/metering/meters`, meter, keyed)}
       />
     </Empty>
   );

@@ -136,7 +136,12 @@ function Line({ of }: { of: Trouble }) {
         <strong>{of.what}</strong>
       </p>
       <p>
-        {retimed(of.todo, zone)} {of.link && <Link href={of.link}>Show it</Link>}
+        {retimed(of.todo, zone)}{" "}
+        {of.link && (
+          <Link href={of.link} className="nowrap">
+            Show it
+          </Link>
+        )}
       </p>
     </li>
   );
@@ -315,7 +320,7 @@ function Syncs({ reports }: { reports: readonly Report[] }) {
         <Empty title="No sync sends usage yet">
           <p>
             A sync sends each customer's usage to your billing system.{" "}
-            <Link href="/syncs">Make the first one</Link>.
+            <Link href="/new/syncs">Make the first one</Link>.
           </p>
         </Empty>
       ) : (
@@ -357,8 +362,8 @@ function FirstEvent({ tour }: { tour: Tour }) {
     <Card title="Send the first event">
       <Empty title="No event has arrived yet">
         <p>
-          <Link href="/meters">Make a meter</Link>, then <Link href="/events">send an event</Link>:
-          it appears here within seconds.
+          <Link href="/new/meters">Make a meter</Link>, then{" "}
+          <Link href="/events">send an event</Link>: it appears here within seconds.
         </p>
         {tour.allowed && (
           <p>

@@ -52,28 +52,37 @@ function Meters({ subject }: { subject: string }) {
       {({ data, meta }) => (
         <>
           <Card title="Usage over all time">
-            <Table
-              label="Usage"
-              rows={data}
-              id={(one) => one.id}
-              columns={[
-                {
-                  head: "Meter",
-                  cell: (one) => (
-                    <Link href={`/meters/${one.key}?subject=${encodeURIComponent(subject)}`}>
-                      <Name>{one.name}</Name>
-                    </Link>
-                  ),
-                },
-                {
-                  head: "Usage",
-                  number: true,
-                  cell: (one) => <Total meter={one} subject={subject} />,
-                },
-              ]}
-            />
+            {data.length === 0 ? (
+              <Empty title="No meter measures it yet">
+                <p>
+                  <Link href="/new/meters">Make a meter</Link>: it also counts the events that are
+                  here.
+                </p>
+              </Empty>
+            ) : (
+              <Table
+                label="Usage"
+                rows={data}
+                id={(one) => one.id}
+                columns={[
+                  {
+                    head: "Meter",
+                    cell: (one) => (
+                      <Link href={`/meters/${one.key}?subject=${encodeURIComponent(subject)}`}>
+                        <Name>{one.name}</Name>
+                      </Link>
+                    ),
+                  },
+                  {
+                    head: "Usage",
+                    number: true,
+                    cell: (one) => <Total meter={one} subject={subject} />,
+                  },
+                ]}
+              />
+            )}
           </Card>
-          <NumberPages {...meta.page} />
+          {data.length > 0 && <NumberPages {...meta.page} />}
         </>
       )}
     </Answer>

@@ -18,6 +18,8 @@ import {
   Time,
 } from "../parts/basics.js";
 import { DeliveryTable } from "../parts/delivery-table.js";
+import { Why } from "../parts/why-link.js";
+import { RunManifest } from "../sync/manifest.js";
 import { RunLine } from "../sync/run-line.js";
 import { Actions } from "../sync/actions.js";
 import { Corrections } from "../sync/corrections.js";
@@ -38,7 +40,11 @@ const STATES = ["pending", "sending", "retrying", "delivered", "failed", "cancel
 export default function SyncPage() {
   const { slug = "" } = useParams<{ slug: string }>();
   const report = useSync(slug);
-  return <Answer of={report}>{(found) => <One report={found} />}</Answer>;
+  return (
+    <Answer of={report} page={slug} all={<Link href="/syncs">All syncs</Link>}>
+      {(found) => <One report={found} />}
+    </Answer>
+  );
 }
 
 function One({ report }: { report: Report }) {
@@ -105,6 +111,7 @@ function One({ report }: { report: Report }) {
         {receiver.summary && <p className="muted">{retimed(receiver.summary, zone)}</p>}
       </Card>
       <Runs report={report} />
+      <RunManifest sync={report} />
       <Corrections sync={report} />
       <Deliveries report={report} />
       <Replays sync={report} />
@@ -188,7 +195,7 @@ function Runs({ report }: { report: Report }) {
                   {
                     head: "Total",
                     number: true,
-                    cell: (run) => (run.manifest ? grouped(run.manifest.total) : ""),
+                    cell: (run) => <Total of={run} report={report} />,
                   },
                   {
                     head: "Ended",
@@ -208,7 +215,7 @@ function Runs({ report }: { report: Report }) {
                           className="button small"
                           onClick={() => setParams({ run: run.id, after: "" })}
                         >
-                          Deliveries
+                          Open the run
                         </button>
                         {run.revision > 1 && (
                           <button
@@ -233,6 +240,17 @@ function Runs({ report }: { report: Report }) {
       )}
     </Answer>
   );
+}
+
+/** What a run reported in all. It can be asked for where it is the usage of the whole meter: a filter
+ * leaves entries out, and a correction has those that changed.
+ */
+function Total({ of, report }: { of: Schemas["Run"]; report: Report }) {
+  if (of.manifest === undefined) return "";
+  const { total } = of.manifest;
+  if (report.filter !== undefined || of.revision > 1) return grouped(total);
+  const question = { meter: report.meter.key, from: of.from, to: of.to, value: total };
+  return <Why question={question}>{grouped(total)}</Why>;
 }
 
 function Deliveries({ report }: { report: Report }) {

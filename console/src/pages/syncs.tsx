@@ -15,7 +15,8 @@ import {
   Time,
 } from "../parts/basics.js";
 import { grouped } from "../rules/figures.js";
-import { SLOW_MS, useApi, useMay, useParam, useSetParams } from "../state.js";
+import { posting } from "../rules/snippets.js";
+import { SLOW_MS, useApi, useKeyed, useMay, useParam, useSetParams } from "../state.js";
 
 export default function Syncs() {
   const may = useMay();
@@ -138,27 +139,30 @@ function List({ reports }: { reports: readonly Schemas["Report"][] }) {
 }
 
 function None({ searched }: { searched: boolean }) {
+  const keyed = useKeyed();
+  const may = useMay();
   if (searched) return <Empty title="No sync is like that">Take the filters out to see all.</Empty>;
-  const report = JSON.stringify(
-    {
-      slug: "tokens-daily",
-      meter_id_or_key: "tokens",
-      type: "webhook",
-      schedule: { interval: "1d" },
-      endpoint: { url: "http://127.0.0.1:9000/" },
-    },
-    null,
-    2,
-  );
+  const report = {
+    slug: "tokens-daily",
+    meter_id_or_key: "tokens",
+    type: "webhook",
+    schedule: { interval: "1d" },
+    endpoint: { url: "http://127.0.0.1:9000/" },
+  };
   return (
     <Empty title="No sync yet">
       <p>
         A sync sends each subject's usage of every window to your billing system, as signed
         webhooks.
       </p>
+      {may("reports:write") && (
+        <p>
+          <Link href="/new/syncs">Make one with a preview</Link>, or by a command:
+        </p>
+      )}
       <Code
         label="Command that makes a sync"
-        text={`curl ${location.origin}/api/v3/metering/reports \\\n  -H 'Content-Type: application/json' -d '${report}'`}
+        text={posting(`${location.origin}/api/v3/metering/reports`, report, keyed)}
       />
       <p>The answer has the signing secret. With it, this receives and verifies what comes:</p>
       <Code

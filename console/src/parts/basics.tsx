@@ -107,13 +107,28 @@ interface Asked<T> {
 }
 
 /** What was asked for: the answer, or that it is awaited, or why there is none. Old answers stay. */
-export function Answer<T>({ of, children }: { of: Asked<T>; children: (data: T) => ReactNode }) {
-  if (of.data === undefined)
-    return of.error ? (
-      <Failure error={of.error} retry={() => void of.refetch()} />
-    ) : (
-      <Loading refused={of.failureReason} />
+export function Answer<T>({
+  of,
+  children,
+  page,
+  all,
+}: {
+  of: Asked<T>;
+  children: (data: T) => ReactNode;
+  /** Where the answer is the whole page: its heading while there is none, and the way to the list. */
+  page?: string;
+  all?: ReactNode;
+}) {
+  if (of.data === undefined) {
+    if (!of.error) return <Loading refused={of.failureReason} />;
+    const failure = <Failure error={of.error} retry={() => void of.refetch()} />;
+    if (page === undefined) return failure;
+    return (
+      <Page title={<Name>{page}</Name>} aside={all}>
+        {failure}
+      </Page>
     );
+  }
   // That the server is away is said once, by the shell; what it said before stays.
   const refused = of.error != null && !(of.error instanceof Unreached);
   return (

@@ -2,15 +2,17 @@ import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 
 import { API, text, type Schemas } from "../api.js";
 import { curl, go, typescript } from "../rules/snippets.js";
+import { useKeyed } from "../state.js";
 import { Card, Code } from "./basics.js";
 
 /** The query that is seen, as programs. */
 export function Programs({ meter, query }: { meter: string; query: Schemas["QueryRequest"] }) {
+  const keyed = useKeyed();
   const asked = query as Parameters<typeof curl>[2];
   const programs = [
-    ["curl", curl(location.origin, meter, asked)],
-    ["TypeScript", typescript(location.origin, meter, asked)],
-    ["Go", go(location.origin, meter, asked)],
+    ["curl", curl(location.origin, meter, asked, keyed)],
+    ["TypeScript", typescript(location.origin, meter, asked, keyed)],
+    ["Go", go(location.origin, meter, asked, keyed)],
   ] as const;
   return (
     <Card title="This query in a program">

@@ -1,4 +1,4 @@
-import { goText, quoted } from "./snippets.js";
+import { goText, keyHeader, quoted } from "./snippets.js";
 
 /** What of a meter the first event is made for. */
 export interface Measured {
@@ -86,8 +86,7 @@ export function sending(
 }
 
 function curl(server: string, event: FirstEvent, keyed: boolean): string {
-  const key = keyed ? ` \\\n  -H "Authorization: Bearer $METERLINE_API_KEY"` : "";
-  return `curl -i ${quoted(server + EVENTS)} \\\n  -H 'Content-Type: ${TYPE}'${key} \\\n  -d ${quoted(JSON.stringify(event, null, 2))}`;
+  return `curl -i ${quoted(server + EVENTS)} \\\n  -H 'Content-Type: ${TYPE}'${keyHeader(keyed)} \\\n  -d ${quoted(JSON.stringify(event, null, 2))}`;
 }
 
 function python(server: string, event: FirstEvent, keyed: boolean): string {

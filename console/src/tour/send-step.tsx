@@ -8,12 +8,12 @@ import { Code, Failure, Name } from "../parts/basics.js";
 import { questionOf, Why } from "../parts/why-link.js";
 import { grouped, many } from "../rules/figures.js";
 import { firstEvent, sending, type FirstEvent } from "../rules/first.js";
-import { useSession } from "../state.js";
+import { useKeyed } from "../state.js";
 
 /** Send it by a button, or by a program to copy. */
 export function Send({ meter }: { meter: Schemas["Meter"] }) {
   const client = useQueryClient();
-  const keyed = useSession().data?.access_mode === "keys";
+  const keyed = useKeyed();
   const [event] = useState(() => firstEvent(meter, Date.now())); // the same at each press
   const send = useMutation({
     mutationFn: (one: FirstEvent) =>

@@ -8,12 +8,10 @@ from playwright.sync_api import Browser, expect
 from tests.console.filling import fill
 from tests.console.watched import Watched
 from tests.journey.client import Server
-from tests.journey.deadline import until
-from tests.journey.keyed import METERS, OPERATOR, SETTINGS
+from tests.journey.keyed import OPERATOR, SETTINGS, known
 from tests.journey.processes import run_command
 from tests.journey.setups import SetUp, embedded, started
 
-KNOWN_WITHIN_S = 60.0
 READER = ["events:read", "meters:read", "usage:read", "reports:read", "keys:read", "status:read"]
 CHANGES = {
     "/meters": ("Meters", ["New meter"]),
@@ -40,21 +38,16 @@ def _key(keyed: SetUp, name: str, scopes: list[str]) -> str:
     return run_command(command, keyed.folder, keyed.processes["up"].environment).split()[-1]
 
 
-def _known(caller: Server) -> None:
-    """Wait until the server has read a key that was made by command."""
-    until("the key works", KNOWN_WITHIN_S, lambda: caller.ask("GET", METERS).status == 200)
-
-
 def test_a_reader_is_offered_no_change(keyed: SetUp, browser: Browser) -> None:
     url = keyed.control.url
     filler = Server(url, _key(keyed, "filler", OPERATOR))
-    _known(filler)
+    known(filler)
     fill(filler)
     context = browser.new_context()
     watched = Watched(context.new_page(), url)
     page = watched.open("/", "Sign in to Meterline")
     reader = _key(keyed, "reader", [f"--scope={scope}" for scope in READER])
-    _known(Server(url, reader))
+    known(Server(url, reader))
     page.get_by_label("API key").fill(reader)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("heading", level=1, name="Overview").wait_for()

@@ -421,6 +421,12 @@ ENGINE_CACHE_BYTES: Final = (
     ("compiled_expression_cache_size", 32 * 1024 * 1024),
     ("query_condition_cache_size", 16 * 1024 * 1024),
 )
+# Until all replicas of a server have what was written: less than its client waits.
+REPLICA_WRITE_S_MAX: Final = 20
+# A replica that was not asked for so long is looked at again: to replace one takes longer.
+REPLICA_REST_S: Final = 10
+REPLICA_LOOKS: Final = 10  # at most: between them others write, and each table is at its end once
+REPLICA_LOOK_S: Final = 0.1
 RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under load never ends
 
 # --- the seen store: one per partition ---

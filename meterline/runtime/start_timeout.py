@@ -61,9 +61,9 @@ def servers(settings: Settings) -> Mapping[Part, Server]:
     log_in = "log_sasl, log_user, log_password_file or log_token_file, or the rights of the user"
     log = Server("Kafka", "log_url", kafka, log_in, dig)
     usage = _of_url("ClickHouse", "usage", settings)
-    if settings.usage_shards:
-        more = tuple(map(_address, settings.usage_shards))
-        setting = "usage_url and usage_shards"
+    if further := settings.usage_shards or settings.usage_replicas:
+        more = tuple(map(_address, further))
+        setting = f"usage_url and usage_{'shards' if settings.usage_shards else 'replicas'}"
         usage = replace(usage, setting=setting, addresses=usage.addresses + more)
     control = _of_url("PostgreSQL", "control", settings)
     every = log.addresses + usage.addresses + control.addresses

@@ -230,4 +230,17 @@ UNION ALL
 SELECT 'index', table, name FROM system.data_skipping_indices WHERE database = currentDatabase()
 UNION ALL
 SELECT 'setting', name, arrayJoin(extractAll(extract(engine_full, 'SETTINGS (.*)'), '(\\w+) = ')) FROM system.tables
-WHERE database = currentDatabase()
+WHERE database = currentDatabase();
+
+-- name: definitions
+-- The tables of the database as the server would make them again.
+SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase();
+
+-- name: whole_replicas
+-- The tables of which this replica has everything that was written to any: it has read the log of changes to its end,
+-- and all that it has left to do is to merge. The index is 0 of an empty log, and of one whose first change is on its
+-- way: that is acknowledged when all have it. One that is alone with its table in Keeper is no copy of another.
+SELECT table FROM system.replicas
+WHERE database = currentDatabase() AND NOT is_readonly AND NOT is_session_expired
+    AND queue_size = merges_in_queue AND (log_pointer > log_max_index OR log_max_index = 0)
+    AND total_replicas = {replicas:UInt32};

@@ -26,6 +26,20 @@ _YEARLY: Final = "PARTITION BY toYear("
 # Every table of ours ends in its settings, so what was cut off anywhere lacks this line, or its
 # end.
 _LAST_LINE: Final = re.compile(rb"\nSETTINGS [^\n\0]+\n\Z")
+_INDEXED: Final = re.compile(r"ALTER TABLE (\w+) ADD INDEX IF NOT EXISTS along_log ")
+
+
+def database_of(url: str) -> str:
+    """The database that a server's URL names."""
+    return urlsplit(url).path.strip("/") or "default"
+
+
+async def define(server: Connection, statements: Iterable[str]) -> None:
+    """Run what `missing` gives. Raises `Unavailable`."""
+    for statement in statements:
+        await server.execute(statement)
+        if added := _INDEXED.match(statement):  # rows get it in the background
+            await server.execute(f"ALTER TABLE {added[1]} MATERIALIZE INDEX along_log")
 
 
 def missing(have: Iterable[Sequence[str]]) -> list[str]:

@@ -1,7 +1,6 @@
 """`UsageStore` on ClickHouse and chDB (docs/architecture.md, "Tallies")."""
 
 import asyncio
-import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -22,7 +21,8 @@ from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Rows
 from meterline.backends.clickhouse.events.listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.backends.clickhouse.schema import missing
+from meterline.backends.clickhouse.schema import define, missing
+from meterline.backends.clickhouse.several.replicated import ReplicatedConnection
 from meterline.backends.clickhouse.usage.answer import answer, portions, total
 from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot, Reader
 from meterline.backends.clickhouse.usage.sql import rejected_statement
@@ -82,7 +82,6 @@ _WINDOW_AT: Final = {
     "rejected": RejectedRow._fields.index("window"),
 }
 _SEEN_WIDTHS: Final = {"key": KEY_BYTES, "check": CHECK_BYTES}
-_INDEXED: Final = re.compile(r"ALTER TABLE (\w+) ADD INDEX IF NOT EXISTS along_log ")
 _MINUTES_PER_MONTH: Final = 28 * 1_440  # or more
 _HOWEVER_SOON: Final = -(2**62)
 _partition_of: Final = attrgetter("partition")
@@ -109,10 +108,10 @@ class ClickHouseUsageStore:
         there, nothing is asked of the store that writes.
         """
         for server in self._connection.servers:
-            for statement in missing(await server.query(QUERIES["schema"], {})):
-                await server.execute(statement)
-                if added := _INDEXED.match(statement):  # rows get it in the background
-                    await server.execute(f"ALTER TABLE {added[1]} MATERIALIZE INDEX along_log")
+            if isinstance(server, ReplicatedConnection):
+                await server.make_tables()
+            else:
+                await define(server, missing(await server.query(QUERIES["schema"], {})))
         await self._connection.make_together()
 
     def read_blocks(self, blocks: BlockSnapshot | None) -> None:

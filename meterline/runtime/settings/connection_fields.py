@@ -163,6 +163,15 @@ def checked_shards(urls: list[str], info: ValidationInfo) -> list[str]:
     return urls
 
 
+def checked_replicas(urls: list[str], info: ValidationInfo) -> list[str]:
+    """Servers that have the same. Raises `ValueError`."""
+    if urls and info.data.get("usage_shards"):
+        raise ValueError(
+            "does not go with usage_shards: a store has several servers, or one with replicas"
+        )
+    return checked_shards(urls, info)
+
+
 def _alike(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return parts.scheme, parts.path.strip("/")
@@ -289,6 +298,19 @@ UsageCluster = Annotated[
         examples=["meterline"],
     ),
     AfterValidator(checked_cluster),
+]
+UsageReplicas = Annotated[
+    list[str],
+    NoDecode,
+    BeforeValidator(decoded_list),
+    AfterValidator(checked_replicas),
+    Field(
+        description="HTTP addresses of further ClickHouse servers that each have everything which "
+        "that at usage_url has. Set it to keep answers while a server is away, and rows when a "
+        "disk is lost. They need ClickHouse Keeper. What is written is on all of them, so counting "
+        "waits while one is away.",
+        examples=[["http://clickhouse-b:8123"]],
+    ),
 ]
 UsageCa = Annotated[
     Path | None, _ca("ClickHouse", "usage_url https://"), AfterValidator(checked_ca)

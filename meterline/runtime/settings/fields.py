@@ -122,6 +122,7 @@ class Settings(BaseSettings):
     log_timeout_s: connection.LogTimeout = limits.LOG_TIMEOUT_S
     usage_shards: connection.UsageShards = Field(default_factory=list)
     usage_cluster: connection.UsageCluster = None
+    usage_replicas: connection.UsageReplicas = Field(default_factory=list)
     usage_ca_file: connection.UsageCa = None
     usage_cert_file: connection.UsageCert = None
     usage_key_file: connection.UsageKey = None

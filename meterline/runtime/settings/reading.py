@@ -24,7 +24,7 @@ CONFIG_DEFAULT: Final = Path("meterline.toml")
 TEST_PREFIX: Final = "METERLINE_TEST_"  # servers of the tests, no settings of the product
 NEVER_SHOWN: Final = frozenset(
     # may hold a password
-    {"secret_key", "control_url", "usage_url", "usage_shards", "webhook_proxy"}
+    {"secret_key", "control_url", "usage_url", "usage_shards", "usage_replicas", "webhook_proxy"}
 )
 VALUE_CHARS_MAX: Final = 60  # of a value that is shown in an error
 

@@ -63,6 +63,7 @@ from meterline.runtime.wiring.connections import kafka_security, usage_access
 from meterline.runtime.wiring.control_access import control_access
 from meterline.runtime.wiring.usage_servers import (
     connection_to_several,
+    has_one_life,
     make_databases,
     place_partitions,
 )
@@ -215,7 +216,7 @@ async def open_all(
     subjects = SqlSubjectStore(database)
     reading = integrity.beside(ClickHouseHoldings(usage.connection.lane(READING)))
     # the life of one server can be held to, that of several cannot
-    standing = SharedCheck(reading.check) if len(usage.connection.servers) == 1 else None
+    standing = SharedCheck(reading.check) if has_one_life(usage.connection) else None
     revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, reading, standing)
     retention, erasures = SqlRetention(database), SqlErasureStore(database)
     stores = Stores(

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.schema import create_database
-from meterline.backends.clickhouse.sharded import ShardedConnection, together_url
-from meterline.ports import SILENT, Recorder, Unsuitable
+from meterline.backends.clickhouse.several.replicated import ReplicatedConnection
+from meterline.backends.clickhouse.several.sharded import ShardedConnection, together_url
+from meterline.ports import SILENT, Recorder, Unavailable, Unsuitable
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.connections import usage_access
 from meterline.usage import Shards, placed
@@ -13,26 +14,37 @@ from meterline.usage import Shards, placed
 
 def usage_urls(settings: Settings) -> list[str]:
     """Every ClickHouse server, in the order in which they were added."""
-    return [settings.usage_url, *settings.usage_shards]
+    return [settings.usage_url, *settings.usage_shards, *settings.usage_replicas]
 
 
 def connection_to_several(
     settings: Settings, recorder: Recorder = SILENT
-) -> ShardedConnection | None:
+) -> ShardedConnection | ReplicatedConnection | None:
     """To the servers as one store; None where there is one."""
+    urls, access = usage_urls(settings), usage_access(settings)
+    if settings.usage_replicas:
+        return ReplicatedConnection(urls, recorder=recorder, access=access)
     if settings.usage_cluster is None:
         return None
-    urls, access = usage_urls(settings), usage_access(settings)
     return ShardedConnection(urls, settings.usage_cluster, recorder=recorder, access=access)
 
 
+def has_one_life(connection: Connection) -> bool:
+    """Whether one server tells of all, so that what it told holds while it stays up."""
+    return len(connection.servers) == 1 and not isinstance(connection, ReplicatedConnection)
+
+
 async def make_databases(settings: Settings) -> None:
-    """Make the databases that are not there. Raises `Unavailable`."""
+    """Make the databases that are not there. Raises `Unavailable`; of replicas one may be away."""
     urls = usage_urls(settings)
-    if len(urls) > 1:
+    if settings.usage_shards:
         urls.append(together_url(settings.usage_url))
     for url in urls:
-        await create_database(url, usage_access(settings))
+        try:
+            await create_database(url, usage_access(settings))
+        except Unavailable:
+            if not settings.usage_replicas:
+                raise  # who asks for the tables next is told where none answers
 
 
 async def check_places(connection: Connection, known: Mapping[int, int]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from meterline.backends.clickhouse.schema import create_database
-from meterline.backends.clickhouse.sharded import ShardedConnection, together_url
+from meterline.backends.clickhouse.several.sharded import ShardedConnection, together_url
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from tests.services.shards import CLUSTER
 

@@ -16,7 +16,7 @@ from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.named_sql import TABLES
-from meterline.backends.clickhouse.sharded import ShardedConnection
+from meterline.backends.clickhouse.several.sharded import ShardedConnection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.progress.partitions.shards import SqlShards

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection
+from meterline.backends.clickhouse.several.replicated import replicas_of
 from meterline.limits import BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
 from meterline.ports import Unavailable
 
@@ -40,11 +41,14 @@ async def run(
 
 
 async def counted(connection: Connection, statement: str, parameters: dict[str, Any]) -> int:
-    """The one number that a statement gives of each server, added up."""
+    """The one number that a statement gives of each server, added up; where a server has replicas,
+    of each of them.
+    """
     total = 0
     for server in connection.servers:
-        ((number,),) = await server.query(statement, parameters, SETTINGS)
-        total += int(number)
+        for replica in replicas_of(server):
+            ((number,),) = await replica.query(statement, parameters, SETTINGS)
+            total += int(number)
     return total
 
 
@@ -58,7 +62,10 @@ async def rewritten(
     """Whether a table had rows to be rewritten, as `found` counts them; they are, then. A mutation
     leaves alone the parts that have none. Raises `Unavailable` also where one still goes on.
     """
-    ((rows,),) = await connection.query(found, parameters, SETTINGS)
+    rows = 0
+    for replica in replicas_of(connection):  # one that was away when they went has them still
+        ((number,),) = await replica.query(found, parameters, SETTINGS)
+        rows += int(number)
     if not rows:
         return False
     if await counted(connection, _RUNNING, {"table": table}):  # begun before, and not waited for

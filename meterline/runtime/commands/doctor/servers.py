@@ -6,8 +6,9 @@ from typing import Final
 from sqlalchemy import text
 
 from meterline.backends.clickhouse.connection import Connection
-from meterline.backends.clickhouse.schema import TABLES_MADE
-from meterline.backends.clickhouse.sharded import ShardedConnection, database_of, together_url
+from meterline.backends.clickhouse.schema import TABLES_MADE, database_of
+from meterline.backends.clickhouse.several.replicated import Replica, ReplicatedConnection
+from meterline.backends.clickhouse.several.sharded import ShardedConnection, together_url
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.connection import Connection as Transaction
 from meterline.backends.control_store.engine import open_database
@@ -90,10 +91,13 @@ async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
         settings.usage_url, access=usage_access(settings)
     )
     try:
-        for number, server in enumerate(connection.servers, 1):
+        replicas = connection.replicas if isinstance(connection, ReplicatedConnection) else ()
+        for number, server in enumerate(replicas or connection.servers, 1):
             part = CLICKHOUSE if number == 1 else f"{CLICKHOUSE} {number}"
             async for finding in _look_at_one(settings, server, part):
                 yield finding
+            if isinstance(server, Replica):
+                yield await _whole(server, part)
         if isinstance(connection, ShardedConnection):
             database = database_of(together_url(settings.usage_url))
             first = connection.servers[0]
@@ -103,6 +107,19 @@ async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
                 yield await _places(settings, connection)
     finally:
         await connection.close()
+
+
+async def _whole(replica: Replica, part: str) -> Finding:
+    """Whether a replica has what the others have."""
+    if not (lacking := sorted(await replica.lacking())):
+        return Finding(part, Level.OK, "has everything that the replicas have written")
+    message = (
+        f"may lack rows of {', '.join(lacking)}, so it is not asked. Wait if it was away or is new;"
+        " otherwise look at system.replicas there: is_readonly, queue_size, last_queue_update_"
+        "exception, and total_replicas, which is to be the number of servers in usage_url and"
+        " usage_replicas"
+    )
+    return Finding(part, Level.FAULT, message)
 
 
 async def _together(connection: ShardedConnection) -> Finding:

@@ -6,7 +6,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from meterline.backends.clickhouse.connection import Connection
-from meterline.backends.clickhouse.sharded import Places, ShardedConnection
+from meterline.backends.clickhouse.several.sharded import Places, ShardedConnection
 from meterline.ports import Unavailable
 
 SHORT = (

@@ -21,6 +21,8 @@ def working(name: str, example: object, folder: Path) -> dict[str, Any]:
     if name in {"usage_shards", "usage_cluster"}:
         more = {"usage_shards": ["http://clickhouse-2:8123"], "usage_cluster": "meterline"}
         return {"usage_url": "http://clickhouse:8123", **more, name: example}
+    if name == "usage_replicas":
+        return {"usage_url": "http://clickhouse:8123", name: example}
     if name == "secret_key_file":
         return {name: replaced(folder / "key", "x" * 32)}
     store, _, kind = name.partition("_")

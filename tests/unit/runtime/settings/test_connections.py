@@ -64,6 +64,14 @@ def refusal(**given: Any) -> str:
         ({**SERVER, "usage_shards": ["http://b/x"]}, "usage_shards", "the database of usage_url"),
         ({**SERVER, "usage_shards": ["https://b/db"]}, "usage_shards", "must have the scheme"),
         ({**SERVER, "usage_shards": ["http://a/db"]}, "usage_shards", "or that of usage_url"),
+        ({"usage_replicas": ["http://b:1"]}, "usage_replicas", "set usage_url to the first one"),
+        ({**SERVER, "usage_replicas": ["http://a/db"]}, "usage_replicas", "or that of usage_url"),
+        (
+            {**SERVER, "usage_shards": ["http://b/db"], "usage_cluster": "c"}
+            | {"usage_replicas": ["http://c/db"]},
+            "usage_replicas",
+            "does not go with usage_shards",
+        ),
         ({"log_timeout_s": 0}, "log_timeout_s", "greater than or equal to 1"),
         ({"usage_timeout_s": 3}, "usage_timeout_s", "greater than or equal to 30"),
     ],

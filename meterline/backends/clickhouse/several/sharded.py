@@ -15,7 +15,7 @@ from meterline.backends.clickhouse.clients.access import PLAIN, ServerAccess
 from meterline.backends.clickhouse.clients.lanes import COUNTING, Lane
 from meterline.backends.clickhouse.connection import Connection, reading_of
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
-from meterline.backends.clickhouse.schema import TABLES_MADE
+from meterline.backends.clickhouse.schema import TABLES_MADE, database_of
 from meterline.ports import SILENT, Recorder, Unavailable, Unsuitable
 from meterline.usage import BY_PERIOD
 
@@ -74,11 +74,6 @@ class Places:
         if partition not in self._known:
             self._known.update(await self.place(partition))
         return self._known[partition]
-
-
-def database_of(url: str) -> str:
-    """The database that a server's URL names."""
-    return urlsplit(url).path.strip("/") or "default"
 
 
 def together_url(url: str) -> str:

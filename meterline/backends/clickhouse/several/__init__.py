@@ -1,0 +1,1 @@
+"""Several ClickHouse servers as one usage store: shards, or replicas."""

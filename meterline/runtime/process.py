@@ -49,7 +49,8 @@ def configure_logs(level: str) -> None:
     """One line per event on stderr, for people and for machines alike (logfmt). A fault that
     repeats writes some lines a minute.
     """
-    number, repeats = _LEVELS[level], Repeats(SystemClock().passed_s)
+    number, clock = _LEVELS[level], SystemClock()
+    repeats = Repeats(lambda: clock.now_ms() / 1_000)
     logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr)
     for handler in logging.getLogger().handlers:
         handler.addFilter(Sparing(repeats))

@@ -6,6 +6,7 @@ They would fill a disk, and hide what else happens.
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any, Final
 
@@ -24,15 +25,19 @@ _OF_ONE_LINE: Final = frozenset(
 class Repeats:
     """Which lines are left out. A line that is new in a minute is written."""
 
-    def __init__(self, passed_s: Callable[[], float]) -> None:
-        self._passed_s = passed_s
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s  # asked by any thread
         self._known: dict[Hashable, tuple[float, int]] = {}  # since when, and how many
+        self._lock = threading.Lock()  # clients of servers write lines from threads of their own
 
     def admit(self, line: Hashable) -> int | None:
         """How many lines like this one were left out until now; None: leave it out, too."""
-        now_s = self._passed_s()
+        with self._lock:
+            return self._admitted(line, self._now_s())
+
+    def _admitted(self, line: Hashable, now_s: float) -> int | None:
         since_s, number = self._known.get(line, (now_s, 0))
-        if number and now_s - since_s < LOG_REPEAT_S:
+        if number and 0 <= now_s - since_s < LOG_REPEAT_S:  # a clock may be set back
             self._known[line] = since_s, number + 1
             return 0 if number < LOG_REPEATS_MAX else None
         self._known.pop(line, None)

@@ -1,6 +1,8 @@
 """A fault that repeats writes few lines, and none of another fault is left out for it."""
 
 import logging
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -18,14 +20,14 @@ class Hand:
     def __init__(self) -> None:
         self.now_s = 0.0
 
-    def passed_s(self) -> float:
+    def seconds(self) -> float:
         return self.now_s
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, LOG_REPEAT_S)), max_size=60))
 def test_what_is_left_out_is_told_with_the_next_line(lines: list[tuple[int, float]]) -> None:
     clock = Hand()
-    repeats = Repeats(clock.passed_s)
+    repeats = Repeats(clock.seconds)
     told: dict[int, int] = {}
     left: dict[int, int] = {}
     for line, later_s in lines:
@@ -42,7 +44,7 @@ def test_what_is_left_out_is_told_with_the_next_line(lines: list[tuple[int, floa
 
 def test_a_fault_writes_some_lines_a_minute() -> None:
     clock = Hand()
-    repeats = Repeats(clock.passed_s)
+    repeats = Repeats(clock.seconds)
     admitted = [repeats.admit("away") for _ in range(100)]
     assert admitted == [0] * LOG_REPEATS_MAX + [None] * (100 - LOG_REPEATS_MAX)
     assert repeats.admit("another") == 0
@@ -52,7 +54,7 @@ def test_a_fault_writes_some_lines_a_minute() -> None:
 
 
 def test_as_many_faults_as_there_are_take_no_more_memory() -> None:
-    repeats = Repeats(Hand().passed_s)
+    repeats = Repeats(Hand().seconds)
     for number in range(3 * LOG_REPEATS_KNOWN_MAX):
         assert repeats.admit(number) == 0
     assert len(repeats._known) == LOG_REPEATS_KNOWN_MAX  # noqa: SLF001 - what it holds is the point
@@ -67,7 +69,7 @@ def written(processor: Any, **fields: Any) -> dict[str, Any] | None:
 
 def test_requests_of_one_fault_are_one_and_other_facts_are_not() -> None:
     clock = Hand()
-    processor = sparing(Repeats(clock.passed_s))
+    processor = sparing(Repeats(clock.seconds))
     fault = {"level": "warning", "event": "request", "reason": "Kafka is away"}
     for number in range(LOG_REPEATS_MAX):
         assert written(processor, **fault, request=f"r{number}") is not None
@@ -82,7 +84,7 @@ def test_requests_of_one_fault_are_one_and_other_facts_are_not() -> None:
 
 def test_lines_of_libraries_too(caplog: pytest.LogCaptureFixture) -> None:
     clock = Hand()
-    caplog.handler.addFilter(Sparing(Repeats(clock.passed_s)))
+    caplog.handler.addFilter(Sparing(Repeats(clock.seconds)))
     library = logging.getLogger("aiokafka")
     for _ in range(LOG_REPEATS_MAX + 3):
         library.error("Unable connect to %s", "kafka-1")
@@ -90,3 +92,17 @@ def test_lines_of_libraries_too(caplog: pytest.LogCaptureFixture) -> None:
     clock.now_s = LOG_REPEAT_S
     library.error("Unable connect to %s", "kafka-1")
     assert caplog.messages[-1] == "Unable connect to kafka-1 (left_out=3)"
+
+
+def test_lines_of_threads_are_written_by_the_clock_of_a_process() -> None:
+    code = """
+import logging, threading
+from meterline.runtime.process import configure_logs
+configure_logs("info")
+tell = lambda: [logging.getLogger("urllib3").warning("Retrying") for _ in range(50)]
+threads = [threading.Thread(target=tell) for _ in range(4)]
+[one.start() for one in threads]
+[one.join() for one in threads]
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stderr.splitlines() == ["WARNING:urllib3:Retrying"] * LOG_REPEATS_MAX

@@ -174,12 +174,13 @@ async def test_dropped_hours_of_an_erased_subject_are_told_under_its_pseudonym(
     connection, dropped = minutes.world.usage.connection, list[Period]()
 
     async def look() -> None:
-        minutes.it.read()
-        await minutes.total()
+        if dropped:
+            return
         copies = "SELECT count() FROM tallies WHERE log = {log:UInt16} AND subject LIKE 'erased-%'"
         ((there,),) = await connection.query(copies, {"log": minutes.world.log.number})
-        if there and not dropped:
+        if there:
             dropped.extend(await minutes.step())
+            await minutes.total()
 
     erased = await minutes.erased("s1", look)
     assert (erased.state, await minutes.stored()) == (ErasureState.SETTLED, 0)

@@ -6,7 +6,12 @@ from dataclasses import fields
 
 from meterline.usage.block_ports import BlockRows
 from meterline.usage.erasure import ErasedRows
-from meterline.usage.integrity.comparison import Standing, UsageIntegrity, WholeLife
+from meterline.usage.integrity.comparison import (
+    Standing,
+    UsageIntegrity,
+    WholeLife,
+    check_same,
+)
 from meterline.usage.ports import LateEvents, Life, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
 from meterline.usage.retention.periods import UsagePeriods
@@ -17,8 +22,9 @@ from meterline.usage.rows import Flush, RawEvent, SeenRow
 class CheckedUsageStore:
     """A `UsageStore` whose answers are given only when the store has lost nothing.
 
-    The check comes after each answer: a store that was replaced before it is found out. Every
-    method raises `StoreLost`, too.
+    The check comes after each answer: a store that was replaced before it is found out. Where keys
+    of events, or events, are read to be kept elsewhere, another one comes before. Every method
+    raises `StoreLost`, too.
     """
 
     def __init__(
@@ -32,9 +38,9 @@ class CheckedUsageStore:
         self.count_back = integrity.checked(store.count_back)
         self.account = integrity.checked(store.account)
         self.accounts = integrity.checked(store.accounts)
-        self.slice_events = integrity.checked(store.slice_events)
-        self.seen_extent = integrity.checked(store.seen_extent)
-        self.seen_keys = integrity.checked(store.seen_keys)
+        self.slice_events = integrity.enclosed(store.slice_events)
+        self.seen_extent = integrity.enclosed(store.seen_extent)
+        self.seen_keys = integrity.enclosed(store.seen_keys)
         self.usage_values = integrity.checked(store.usage_values)
         self.usage_sum = integrity.checked(store.usage_sum)
         self.rejected = integrity.checked(store.rejected)
@@ -56,10 +62,11 @@ class CheckedUsageStore:
     async def seen_between(
         self, log: int, partition: int, offset_first: int, offset_end: int
     ) -> AsyncIterator[list[SeenRow]]:
-        """See the port; the check comes before the end is told."""
+        """See the port; one check comes at first, another one before the end is told."""
+        before = await self._check()
         async for rows in self._store.seen_between(log, partition, offset_first, offset_end):
             yield rows
-        await self._check()
+        check_same(before, await self._check())
 
     async def raw_events(
         self,
@@ -69,11 +76,12 @@ class CheckedUsageStore:
         end: int,
         namespaced_types: Sequence[tuple[str, str]],
     ) -> AsyncIterator[list[RawEvent]]:
-        """See the port; the check comes before the end is told."""
+        """See the port; one check comes at first, another one before the end is told."""
+        before = await self._check()
         asked = self._store.raw_events(log, partition, slices, end, namespaced_types)
         async for rows in asked:
             yield rows
-        await self._check()
+        check_same(before, await self._check())
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         """See the port."""

@@ -174,6 +174,14 @@ def is_one_life(before: Life | None, after: Life | None, passed_s: float) -> boo
     return before.of == after.of and after.up_s > passed_s
 
 
+def check_same(before: Life | None, after: Life | None) -> None:
+    """Raise `Unavailable` where both lives are known, and the later one is another."""
+    if before is None or after is None:
+        return
+    if before.of != after.of or before.up_s > after.up_s:
+        raise Unavailable("usage store: it began again while it was asked: ask again")
+
+
 @dataclass(slots=True)
 class _Known:
     """Seals that were read so far: the next look reads only what was sealed since.
@@ -285,6 +293,22 @@ class UsageIntegrity:
         async def answered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             answer = await ask(*args, **kwargs)
             await self.check()
+            return answer
+
+        return answered
+
+    def enclosed(
+        self, ask: Callable[_P, Coroutine[Any, Any, _T]]
+    ) -> Callable[_P, Coroutine[Any, Any, _T]]:
+        """The same question with a `check` before it, too: for answers that are kept. A store that
+        was empty when it was asked may be whole again when it is compared. Raises `Unavailable`
+        where another life of the store was found afterwards.
+        """
+
+        async def answered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            before = await self.check()
+            answer = await ask(*args, **kwargs)
+            check_same(before, await self.check())
             return answer
 
         return answered

@@ -1,6 +1,7 @@
 """What rests on one answer is asked between two comparisons, in one life of the usage store."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from meterline.ports import StoreLost, Unavailable
 from meterline.usage import (
     CheckedErasedRows,
     CheckedRevisionRows,
+    CheckedUsageStore,
     Erasure,
     ErasureState,
     Life,
@@ -145,5 +147,51 @@ async def test_a_store_that_is_empty_for_one_question_is_not_believed(at: int) -
     volume.now_s += 5
     await ask()
     volume.mounted = False
+    with pytest.raises(StoreLost):
+        await ask()
+
+
+class Keys:
+    """What is read of a `UsageStore` to be kept elsewhere: nothing where the volume is away."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._found = rows._found  # noqa: SLF001 - a store that blinks alike
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        return self._streamed if name in ("raw_events", "seen_between") else self._told
+
+    async def _told(self, *_: object) -> list[int]:
+        return [1] if self._found() else []
+
+    async def _streamed(self, *_: object) -> AsyncIterator[list[int]]:
+        yield await self._told()
+
+
+async def _all(asked: Any) -> list[Any]:
+    return [one async for one in asked]
+
+
+def _kept(volume: Volume, rows: Rows) -> list[Callable[[], Awaitable[object]]]:
+    store: Any = Keys(rows)
+    checked: Any = CheckedUsageStore(store, volume)
+    return [
+        lambda: checked.seen_extent(()),
+        lambda: checked.seen_keys((), 0, 9),
+        lambda: checked.slice_events(START),
+        lambda: _all(checked.raw_events(1, 0, [0], 9, [])),
+        lambda: _all(checked.seen_between(1, 0, 0, 9)),
+    ]
+
+
+@pytest.mark.parametrize("at", range(5))
+async def test_nothing_is_kept_of_a_store_that_is_empty_for_one_question(at: int) -> None:
+    volume = Volume()
+    rows = Rows(volume)
+    ask = _kept(volume, rows)[at]
+    await ask()
+    rows.blinks = True
+    with pytest.raises(Unavailable, match="began again"):
+        await ask()
+    rows.blinks, volume.mounted = False, False
     with pytest.raises(StoreLost):
         await ask()

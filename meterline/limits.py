@@ -236,6 +236,7 @@ DIFFERENCES_MAX: Final = 100  # listed of two payloads
 # --- meters and reports ---
 METERS_MAX: Final = 1_000  # of one namespace: each costs time on every matching event
 METERS_SET_MAX: Final = 10_000  # of the setting: each change of one makes all processes read all
+METERS_PUT_AT_ONCE: Final = 100  # of the setting, in one transaction: half a second for others
 METER_CHANGES_MAX: Final = 300  # of one namespace in a minute: a whole set at once, but no loop
 METER_CHANGES_WINDOW_MS: Final = 60_000
 DIMENSIONS_MAX: Final = 50

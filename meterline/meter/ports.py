@@ -3,7 +3,7 @@
 The rules of `meterline.ports` hold here too.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from meterline.access import AGGREGATOR, COMMAND
@@ -137,6 +137,12 @@ class CatalogueStore(Protocol):
         """Create the meter of the settings file, or change it where it differs, like an update;
         else leave it. The author is `settings`.
         """
+        ...
+
+    async def put_settings_meters(
+        self, namespace: str, drafts: Sequence[MeterDraft], now_ms: int
+    ) -> list[Meter]:
+        """The same with several, all or none."""
         ...
 
     async def release_settings_meters(

@@ -55,6 +55,7 @@ from meterline.backends.kafka.log import KafkaLog, open_kafka_log
 from meterline.backends.shared_check import SharedCheck
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import DEFAULT_NAMESPACE
+from meterline.limits import METERS_PUT_AT_ONCE
 from meterline.meter import MeterDraft, faults_of
 from meterline.ports import SILENT, Recorder, Unsuitable
 from meterline.runtime import disk_room
@@ -352,8 +353,9 @@ async def put_meters(settings: Settings, opened: Opened) -> None:
     """
     catalogue, now_ms = opened.stores.catalogue, CLOCK.now_ms()
     drafts = [_draft(at, given) for at, given in enumerate(settings.meters)]
-    for draft in drafts:
-        await catalogue.put_settings_meter(DEFAULT_NAMESPACE, draft, now_ms)
+    for first in range(0, len(drafts), METERS_PUT_AT_ONCE):
+        some = drafts[first : first + METERS_PUT_AT_ONCE]
+        await catalogue.put_settings_meters(DEFAULT_NAMESPACE, some, now_ms)
     named = {draft.key for draft in drafts}
     for meter in await catalogue.release_settings_meters(DEFAULT_NAMESPACE, named, now_ms):
         logger.info("meter_released", meter=meter.key)

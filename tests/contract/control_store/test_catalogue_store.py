@@ -286,6 +286,21 @@ async def test_a_meter_of_the_settings_file_is_made_once(store: CatalogueStore) 
     assert await store.catalogue_version() == 1
 
 
+async def test_several_meters_of_the_settings_file_are_made_together_or_not_at_all(
+    control_database: Database,
+) -> None:
+    store = SqlCatalogueStore(control_database, meters_max=4)
+    drafts = [_draft("a"), DRAFT, _draft("z")]
+    made = await store.put_settings_meters("default", drafts, NOW_MS)
+    assert [it.key for it in made] == [it.key for it in drafts]
+    assert all(it.from_settings for it in made)
+    assert await store.put_settings_meters("default", drafts, NOW_MS + 9) == made
+    assert await store.catalogue_version() == len(drafts)
+    with pytest.raises(Problem, match="4 meters"):
+        await store.put_settings_meters("default", [_draft("b"), _draft("c")], NOW_MS + 10)
+    assert [it.key for it in await store.meters("default")] == ["a", DRAFT.key, "z"]
+
+
 async def test_a_changed_settings_meter_is_a_new_revision_of_the_same_meter(
     store: CatalogueStore,
 ) -> None:

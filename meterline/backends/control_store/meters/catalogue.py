@@ -4,7 +4,7 @@ Every change first takes its turn, or the next version, in the same transaction:
 one after the other, and whoever sees a version sees every change up to it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import case, func, insert, select, update
 from ulid import ULID
@@ -166,6 +166,19 @@ class SqlCatalogueStore(SqlStore):
     ) -> Meter:
         """See the port."""
         await rows.take_turn(connection)
+        return await self._put(connection, namespace, draft, now_ms)
+
+    @writes
+    async def put_settings_meters(
+        self, connection: Connection, namespace: str, drafts: Sequence[MeterDraft], now_ms: int
+    ) -> list[Meter]:
+        """See the port."""
+        await rows.take_turn(connection)
+        return [await self._put(connection, namespace, draft, now_ms) for draft in drafts]
+
+    async def _put(
+        self, connection: Connection, namespace: str, draft: MeterDraft, now_ms: int
+    ) -> Meter:
         there = await rows.with_key(connection, namespace, draft.key)
         if there is None:
             bound = self._meters_max

@@ -230,6 +230,7 @@ def test_every_kind_of_world_is_among_those_of_a_run() -> None:
         frozenset({"erasures", "growing"}),
         frozenset({"dropping", "minutes"}),
         frozenset({"erasures", "minutes"}),
+        frozenset({"growing", "narrow"}),
     }
 
 

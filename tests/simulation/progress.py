@@ -43,6 +43,7 @@ class ProgressState(LayoutState):
         self.withheld: Callable[[], frozenset[int]] = frozenset  # revisions that nobody fills in
         self.ended: Callable[[], Collection[int]] = frozenset  # revisions that nobody counts
         self.erased_from: Callable[[SliceId], bool] = lambda _: False
+        self.erases = False  # whether subjects are erased in this world
         self.pseudonyms: Callable[[SliceId], dict[str, str]] = lambda _: {}
         self.differing: dict[SliceId, SliceDifference] = {}
         self.dropped: Callable[[], tuple[Dropped, ...]] = tuple  # minutes that are not kept
@@ -308,13 +309,15 @@ class SimulatedProgress(SimulatedLayouts):
     async def lacking(
         self, log: int, partition: int, revisions: Sequence[int], limit: int
     ) -> list[Lacking]:
-        """No replica is asked: one that lags would have a slice filled in anew from events that
-        were erased meanwhile.
+        """Where subjects are erased no replica is asked: one that lags would have a slice filled in
+        anew from events that were erased meanwhile.
         """
-        return await self._net.call(
-            f"progress.lacking {partition} {list(revisions)}",
-            lambda: self._state.lacking(log, partition, revisions, limit),
-        )
+
+        def read() -> list[Lacking]:
+            state = self._state if self._state.erases else self._state.read()
+            return state.lacking(log, partition, revisions, limit)
+
+        return await self._net.call(f"progress.lacking {partition} {list(revisions)}", read)
 
     async def begin_filling(self, *_: object) -> None:
         """How far it is, is told to nobody here."""

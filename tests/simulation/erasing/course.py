@@ -161,7 +161,7 @@ def begin(world: World) -> None:
     """From now on workers erase what they are asked to, somebody reads, and all is looked at."""
     if not world.profile.erases_s:
         return
-    world.usage.unerased = UsageState()
+    world.usage.unerased, world.progress.erases = UsageState(), True
     if world.minutes.on:
         world.usage.undropped = None
         world.blocks.real = lambda query: due(world.erasures, world.usage).usage(query)

@@ -1,8 +1,9 @@
 """Defences of erasures that stand beside another one, each taken away alone.
 
-Four others have no control yet. So many schedules of `LATE` showed nothing, each with its defence
-taken away: `unfilled` alone 300, `withheld` 400, `erased_from` 300; and of a world that erases the
-same subjects again, `firsts` 300. That is no proof that they are not needed: meters must be made,
+Five others have no control yet. So many schedules of `LATE` showed nothing, each with its defence
+taken away: `unfilled` alone 300, `withheld` 400, `erased_from` 300, `ended` 237 since no standby
+is asked where subjects are erased; and of a world that erases the same subjects again, `firsts`
+300. That is no proof that they are not needed: meters must be made,
 filled or sealed by somebody late between two calls of an erasure.
 """
 
@@ -24,11 +25,6 @@ def borders_that_move(state: ErasuresState) -> None:
     state.set_borders = moved  # type: ignore[method-assign]
 
 
-def unaware(state: ErasuresState) -> None:
-    """Whoever does not know that a revision ended fills it in, though its rows were copied."""
-    state._progress.ended = frozenset  # noqa: SLF001
-
-
 # Copies take their time, meters change meanwhile, and somebody always comes late.
 LATE: Final[dict[str, Any]] = BUSY | {
     "erases_s": 0.5,
@@ -41,5 +37,4 @@ LATE: Final[dict[str, Any]] = BUSY | {
 }
 CONTROLS: Final[dict[str, Substitutes]] = {
     "a border that stands": Substitutes(erasures=borders_that_move, profile=LATE),
-    "revisions that ended and are not filled in": Substitutes(erasures=unaware, profile=LATE),
 }

@@ -47,8 +47,11 @@ ONCE_FAILED_ERASING = (185840147305,)
 
 # Where a control is known to bite, and is looked for first.
 BITES = {
+    "completeness with new partitions": 27,
+    "looks by append times": 54,
+    "strays that do not count": 1,
     "gateways that know where events belong": 2,
-    "a wait before the marks": 14,
+    "a wait before the marks": 50,
     "append times that go on from a parent's": 4,
     "what open slices took in before": 2,
     "a reading of what is durable": 13,

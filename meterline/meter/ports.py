@@ -133,16 +133,12 @@ class CatalogueStore(Protocol):
         """
         ...
 
-    async def put_settings_meter(self, namespace: str, draft: MeterDraft, now_ms: int) -> Meter:
-        """Create the meter of the settings file, or change it where it differs, like an update;
-        else leave it. The author is `settings`.
-        """
-        ...
-
     async def put_settings_meters(
         self, namespace: str, drafts: Sequence[MeterDraft], now_ms: int
     ) -> list[Meter]:
-        """The same with several, all or none."""
+        """Create meters of the settings file, or change them where they differ, like an update;
+        else leave them: all of these or none. As they are now. The author is `settings`.
+        """
         ...
 
     async def release_settings_meters(

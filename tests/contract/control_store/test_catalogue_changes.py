@@ -167,15 +167,15 @@ async def test_what_is_not_there_or_elsewhere_is_not_found(
 async def test_a_meter_of_the_settings_file_is_changed_only_there(
     store: CatalogueStore, control_database: Database
 ) -> None:
-    await store.put_settings_meter("default", DRAFT, NOW_MS)
+    await store.put_settings_meters("default", [DRAFT], NOW_MS)
     problem = await _refusal(
         store.update_meter("default", "distance", MeterChange(name="N"), LATER_MS)
     )
     assert problem.type is ProblemType.CONFLICT
     assert "settings file" in problem.detail
-    await store.put_settings_meter("default", DRAFT, LATER_MS)
+    await store.put_settings_meters("default", [DRAFT], LATER_MS)
     shorter = replace(DRAFT, dimensions=())
-    await store.put_settings_meter("default", shorter, LATER_MS)
+    await store.put_settings_meters("default", [shorter], LATER_MS)
     assert await _told(control_database) == [
         (SETTINGS, "create", "distance", ""),
         (SETTINGS, "update", "distance", "dimensions, revision 2"),
@@ -186,7 +186,7 @@ async def test_a_meter_of_the_settings_file_is_changed_only_there(
 async def test_a_meter_that_the_settings_file_takes_over_says_so(
     store: CatalogueStore, control_database: Database
 ) -> None:
-    await store.put_settings_meter("default", DRAFT, LATER_MS)
+    await store.put_settings_meters("default", [DRAFT], LATER_MS)
     told = await _told(control_database)
     assert told[-1] == (SETTINGS, "update", "distance", "taken over by the settings file")
 

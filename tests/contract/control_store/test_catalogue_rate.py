@@ -65,8 +65,8 @@ async def test_beyond_the_bound_a_change_is_refused_until_the_oldest_is_a_minute
 
 async def test_the_settings_file_is_free(store: CatalogueStore, control_database: Database) -> None:
     await _had(control_database, [NOW_MS] * METER_CHANGES_MAX)
-    await store.put_settings_meter("default", DRAFT, NOW_MS)
-    await store.put_settings_meter("default", replace(DRAFT, event_type="other"), NOW_MS)
+    await store.put_settings_meters("default", [DRAFT], NOW_MS)
+    await store.put_settings_meters("default", [replace(DRAFT, event_type="other")], NOW_MS)
 
 
 async def test_what_the_settings_file_made_is_not_counted(

@@ -280,9 +280,9 @@ async def test_one_of_many_takes_a_key(store: CatalogueStore) -> None:
 
 
 async def test_a_meter_of_the_settings_file_is_made_once(store: CatalogueStore) -> None:
-    made = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    (made,) = await store.put_settings_meters("default", [DRAFT], NOW_MS)
     assert made.from_settings
-    assert await store.put_settings_meter("default", DRAFT, NOW_MS + 9) == made
+    assert await store.put_settings_meters("default", [DRAFT], NOW_MS + 9) == [made]
     assert await store.catalogue_version() == 1
 
 
@@ -304,13 +304,13 @@ async def test_several_meters_of_the_settings_file_are_made_together_or_not_at_a
 async def test_a_changed_settings_meter_is_a_new_revision_of_the_same_meter(
     store: CatalogueStore,
 ) -> None:
-    made = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    (made,) = await store.put_settings_meters("default", [DRAFT], NOW_MS)
     await store.create_meter("default", _draft("b"), NOW_MS)
     longer = replace(DRAFT, dimensions=(*DRAFT.dimensions, ("carrier", "$.carrier")))
-    changed = await store.put_settings_meter("default", longer, NOW_MS + 9)
+    (changed,) = await store.put_settings_meters("default", [longer], NOW_MS + 9)
     assert changed == replace(made, updated_at_ms=NOW_MS + 9)  # it answers until the switch
     assert [m.revision for m in (await store.catalogue()).meters] == [1, 2, 3]
-    assert await store.put_settings_meter("default", longer, NOW_MS + 10) == changed
+    assert await store.put_settings_meters("default", [longer], NOW_MS + 10) == [changed]
     after = await store.switch_filled(3, NOW_MS + 11)
     assert after is not None
     assert (after.id, after.revision, after.updated_at_ms) == (made.id, 3, NOW_MS + 11)
@@ -320,9 +320,9 @@ async def test_a_changed_settings_meter_is_a_new_revision_of_the_same_meter(
 
 
 async def test_other_words_need_no_new_revision(store: CatalogueStore) -> None:
-    made = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    (made,) = await store.put_settings_meters("default", [DRAFT], NOW_MS)
     named = replace(DRAFT, name="Miles", description="", labels=())
-    changed = await store.put_settings_meter("default", named, NOW_MS + 9)
+    (changed,) = await store.put_settings_meters("default", [named], NOW_MS + 9)
     assert changed == replace(
         made, name="Miles", description="", labels=(), updated_at_ms=NOW_MS + 9
     )
@@ -333,7 +333,7 @@ async def test_the_settings_file_takes_a_meter_over_and_only_it_may_delete(
     store: CatalogueStore,
 ) -> None:
     made = await store.create_meter("default", DRAFT, NOW_MS)
-    taken = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    (taken,) = await store.put_settings_meters("default", [DRAFT], NOW_MS)
     assert taken == replace(made, from_settings=True)
     assert await store.catalogue_version() == 1
     problem = await _refusal(store.delete_meter("default", made.id, NOW_MS))
@@ -344,10 +344,10 @@ async def test_the_settings_file_takes_a_meter_over_and_only_it_may_delete(
 async def test_a_meter_that_left_the_settings_file_is_changed_and_ended_by_hand(
     store: CatalogueStore,
 ) -> None:
-    kept = await store.put_settings_meter("default", _draft("kept"), NOW_MS)
-    made = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    (kept,) = await store.put_settings_meters("default", [_draft("kept")], NOW_MS)
+    (made,) = await store.put_settings_meters("default", [DRAFT], NOW_MS)
     by_hand = await store.create_meter("default", _draft("by_hand"), NOW_MS)
-    elsewhere = await store.put_settings_meter("other", DRAFT, NOW_MS)
+    (elsewhere,) = await store.put_settings_meters("other", [DRAFT], NOW_MS)
     version = await store.catalogue_version()
     assert await store.release_settings_meters("default", {"kept"}, NOW_MS + 9) == [made]
     released = replace(made, from_settings=False, updated_at_ms=NOW_MS + 9)
@@ -355,9 +355,9 @@ async def test_a_meter_that_left_the_settings_file_is_changed_and_ended_by_hand(
     assert await store.meters("other") == [elsewhere]
     assert await store.catalogue_version() == version  # it is folded as before
     assert await store.release_settings_meters("default", {"kept"}, NOW_MS + 10) == []
-    assert await store.put_settings_meter("default", DRAFT, NOW_MS + 11) == replace(
-        made, updated_at_ms=NOW_MS + 11
-    )
+    assert await store.put_settings_meters("default", [DRAFT], NOW_MS + 11) == [
+        replace(made, updated_at_ms=NOW_MS + 11)
+    ]
     await store.release_settings_meters("default", {"kept"}, NOW_MS + 12)
     await store.delete_meter("default", made.id, NOW_MS + 13)
     assert [meter.key for meter in await store.meters("default")] == ["kept", "by_hand"]
@@ -366,6 +366,6 @@ async def test_a_meter_that_left_the_settings_file_is_changed_and_ended_by_hand(
 async def test_a_deleted_settings_key_can_be_made_by_the_file_again(store: CatalogueStore) -> None:
     made = await store.create_meter("default", DRAFT, NOW_MS)
     await store.delete_meter("default", made.id, NOW_MS)
-    again = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    (again,) = await store.put_settings_meters("default", [DRAFT], NOW_MS)
     assert again.id != made.id
     assert again.revision == 3

@@ -265,7 +265,7 @@ async def test_proposals_are_few_differ_and_are_of_live_meters_of_the_api(
     page = await revisions.listed("default", "tokens", 2, None)
     rest = await revisions.listed("default", "tokens", 100, page[-1].number)
     assert [one.number for one in page + rest] == [6, 5, 4, 3, 2, 1]
-    await store.put_settings_meter("default", DRAFT, NOW_MS)
+    await store.put_settings_meters("default", [DRAFT], NOW_MS)
     problem = await _refusal(revisions.propose("default", made.id, BILLED, NOW_MS))
     assert "settings file" in problem.detail
 

@@ -21,7 +21,7 @@ from meterline.backends.clickhouse.usage.answer import answer
 from meterline.backends.clickhouse.usage.snapshot import Asking, Reader
 from meterline.event import Event, Record, RecordKind
 from meterline.limits import ANSWER_READINGS_MAX, SLICE_SPAN_MS
-from meterline.meter import Aggregation, Catalogue, Measure, Meter, measures_of
+from meterline.meter import Aggregation, Catalogue, Meter, measures_of
 from meterline.ports import ChangedMeanwhile
 from meterline.usage import (
     Block,
@@ -30,7 +30,6 @@ from meterline.usage import (
     Comparison,
     Condition,
     Coverage,
-    EventFold,
     Filter,
     Operator,
     SliceId,
@@ -41,11 +40,9 @@ from meterline.usage import (
     columns_of,
     coverage_of,
     differences,
-    minutes_of,
-    rows_of,
-    starts_of,
 )
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS, WindowSize, rfc3339
+from tests.contract.usage.refolded import refolded_usage
 from tests.contract.usage.slices import HORIZON_MS, event, meter
 
 BEGIN_MS: Final = 1_774_828_800_000  # 2026-03-30T00:00:00Z, after a change of clocks
@@ -177,19 +174,7 @@ class World:
 
     def expected(self, query: UsageQuery) -> list[UsageRow]:
         """By a fold of the raw events."""
-        lower = query.from_ms or 0
-        upper = query.to_ms or 1 << 50
-        asked = [it for it in self.events if lower <= it.time_ms < upper]
-        if not asked:
-            return []
-        times = [it.time_ms for it in asked]
-        first_ms = min(times) // MINUTE_MS * MINUTE_MS
-        end_ms = (max(times) // MINUTE_MS + 1) * MINUTE_MS
-        starts = starts_of(query, first_ms, end_ms)
-        fold = EventFold(query, Measure(query.meter), minutes_of(starts))
-        for one in asked:
-            fold.add(one)
-        return rows_of(query, starts, (first_ms, end_ms), fold.found())
+        return refolded_usage(query, self.events)
 
 
 async def readable(rows: ClickHouseBlockRows, block: Block, *sources: Block) -> Block:

@@ -134,23 +134,6 @@ def _asks(volume: Volume, rows: Rows) -> list[Callable[[], Awaitable[object]]]:
     ]
 
 
-@pytest.mark.parametrize("at", range(8))
-async def test_a_store_that_is_empty_for_one_question_is_not_believed(at: int) -> None:
-    volume = Volume()
-    rows = Rows(volume)
-    ask = _asks(volume, rows)[at]
-    await ask()
-    rows.blinks = True
-    with pytest.raises(Unavailable, match="began again"):
-        await ask()
-    rows.blinks = False
-    volume.now_s += 5
-    await ask()
-    volume.mounted = False
-    with pytest.raises(StoreLost):
-        await ask()
-
-
 class Keys:
     """What is read of a `UsageStore` to be kept elsewhere: nothing where the volume is away."""
 
@@ -183,15 +166,18 @@ def _kept(volume: Volume, rows: Rows) -> list[Callable[[], Awaitable[object]]]:
     ]
 
 
-@pytest.mark.parametrize("at", range(5))
-async def test_nothing_is_kept_of_a_store_that_is_empty_for_one_question(at: int) -> None:
+@pytest.mark.parametrize("at", range(13))
+async def test_a_store_that_is_empty_for_one_question_is_not_believed(at: int) -> None:
     volume = Volume()
     rows = Rows(volume)
-    ask = _kept(volume, rows)[at]
+    ask = [*_asks(volume, rows), *_kept(volume, rows)][at]
     await ask()
     rows.blinks = True
     with pytest.raises(Unavailable, match="began again"):
         await ask()
-    rows.blinks, volume.mounted = False, False
+    rows.blinks = False
+    volume.now_s += 5
+    await ask()
+    volume.mounted = False
     with pytest.raises(StoreLost):
         await ask()

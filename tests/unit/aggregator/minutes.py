@@ -16,23 +16,19 @@ from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.event import Event, decode_event, encode_pack, identity_key, partition_of
 from meterline.limits import RETENTION_NOTICE_MS, SLICE_SPAN_MS
-from meterline.meter import Measure
 from meterline.problem import Problem
 from meterline.usage import (
     CheckedPeriods,
     Erasure,
-    EventFold,
     Masks,
     Period,
     RetentionTerms,
     UsageIntegrity,
     UsageQuery,
     UsageRow,
-    minutes_of,
-    rows_of,
-    starts_of,
 )
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS, WindowSize, rfc3339
+from tests.contract.usage.refolded import refolded_usage
 from tests.unit.aggregator.dropping import Dropping
 from tests.unit.aggregator.erasing import Watched, eraser_of
 from tests.unit.aggregator.world import PARTITIONS
@@ -163,18 +159,7 @@ class Minutes:
 
     def expected(self, query: UsageQuery) -> list[UsageRow]:
         """By a fold of the raw events."""
-        lower, upper = query.from_ms or 0, query.to_ms or 1 << 50
-        asked = [it for it in self.events if lower <= it.time_ms < upper]
-        if not asked:
-            return []
-        times = [it.time_ms for it in asked]
-        first_ms = min(times) // MINUTE_MS * MINUTE_MS
-        end_ms = (max(times) // MINUTE_MS + 1) * MINUTE_MS
-        starts = starts_of(query, first_ms, end_ms)
-        fold = EventFold(query, Measure(query.meter), minutes_of(starts))
-        for one in asked:
-            fold.add(one)
-        return rows_of(query, starts, (first_ms, end_ms), fold.found())
+        return refolded_usage(query, self.events)
 
     async def query(self) -> UsageQuery:
         rng = self.rng

@@ -161,14 +161,6 @@ class SqlCatalogueStore(SqlStore):
         return await updates.revise(connection, there, draft, asked, effective_from_ms=from_ms)
 
     @writes
-    async def put_settings_meter(
-        self, connection: Connection, namespace: str, draft: MeterDraft, now_ms: int
-    ) -> Meter:
-        """See the port."""
-        await rows.take_turn(connection)
-        return await self._put(connection, namespace, draft, now_ms)
-
-    @writes
     async def put_settings_meters(
         self, connection: Connection, namespace: str, drafts: Sequence[MeterDraft], now_ms: int
     ) -> list[Meter]:

@@ -112,6 +112,6 @@ async def test_what_is_not_there_is_not_found(api: Api) -> None:
 
 async def test_a_meter_of_the_settings_file_is_read_only(api: Api) -> None:
     draft = MeterDraft("flights", "Flights", Aggregation.COUNT, "flight")
-    await api.stores.catalogue.put_settings_meter("default", draft, NOW_MS)
+    await api.stores.catalogue.put_settings_meters("default", [draft], NOW_MS)
     problem = await api.json("PUT", f"{PATH}/flights", 409, json={"name": "N"})
     assert "settings file" in problem["detail"]

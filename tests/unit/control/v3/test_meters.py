@@ -39,7 +39,7 @@ async def test_a_created_meter_is_shown_as_it_was_sent(api: Api) -> None:
 
 async def test_a_meter_of_the_settings_file_says_so(api: Api) -> None:
     draft = MeterDraft("calls", "Calls", Aggregation.COUNT, "call")
-    await api.stores.catalogue.put_settings_meter("default", draft, NOW_MS)
+    await api.stores.catalogue.put_settings_meters("default", [draft], NOW_MS)
     assert (await api.json("GET", f"{PATH}/calls"))["from_settings"] is True
     (listed,) = (await api.json("GET", PATH))["data"]
     assert listed["from_settings"] is True
@@ -221,7 +221,7 @@ async def test_what_is_no_name_is_not_found(api: Api, name: str) -> None:
 
 async def test_a_meter_of_the_settings_file_is_read_only(api: Api) -> None:
     draft = MeterDraft("flights", "Flights", Aggregation.COUNT, "flight")
-    await api.stores.catalogue.put_settings_meter("default", draft, NOW_MS)
+    await api.stores.catalogue.put_settings_meters("default", [draft], NOW_MS)
     assert (await api.json("GET", f"{PATH}/flights"))["aggregation"] == "count"
     problem = await api.json("DELETE", f"{PATH}/flights", 409)
     assert "settings file" in problem["detail"]

@@ -272,7 +272,7 @@ async def test_a_question_that_cannot_be_answered_fails_the_run_with_words(
 async def test_a_key_that_the_meter_lost_fails_the_run_with_words(rig: Rig, report: Report) -> None:
     changed = MeterDraft("tokens", "Tokens", Aggregation.SUM, "prompt", "$.tokens")
     catalogue = rig.sources.catalogue
-    await catalogue.put_settings_meter("default", changed, LATER_MS)
+    await catalogue.put_settings_meters("default", [changed], LATER_MS)
     (waiting,) = await catalogue.filling()
     assert await catalogue.switch_filled(waiting, LATER_MS) is not None
     rig.meter = (await rig.sources.catalogue.meters("default"))[0]

@@ -8,6 +8,7 @@ import { measured, pathsIn, previewable, repeated } from "../src/rules/draft.js"
 import { draftOf, eventOf } from "../src/rules/event-draft.js";
 import { windowsUntil } from "../src/rules/windows.js";
 import { troubles, type Sync } from "../src/rules/health.js";
+import { busiest, hoursOf } from "../src/rules/hours.js";
 import { aligned, before, cellsOf, fitting, windowStarts } from "../src/rules/range.js";
 import { seriesOf } from "../src/rules/series.js";
 import { changeOf, differences, editOf, hiddenIn, type Shown } from "../src/rules/sync-change.js";
@@ -335,4 +336,32 @@ test("what is never shown is told as a difference, too", () => {
   );
   assert.ok(!JSON.stringify(found).includes("secret"));
   assert.deepEqual(hiddenIn({ ...editOf(SYNC), url: "https://a.example/?at=a@b" }), NOTHING);
+});
+
+test("an account has a bar for every hour, also where nothing arrived", () => {
+  const line = { received: 5, duplicate: 1, conflict: 1, invalid: 0 };
+  const hours = hoursOf({
+    from: "2026-01-31T22:00:00Z",
+    to: "2026-02-01T01:00:00Z",
+    data: [
+      { from: "2026-01-31T22:00:00Z", ...line },
+      { from: "2026-02-01T00:00:00Z", ...line },
+      { from: "2026-02-01T00:00:00.000Z", ...line, invalid: 2, received: 7 },
+    ],
+  });
+  assert.deepEqual(
+    hours.map((hour) => [hour.received, hour.again, hour.refused]),
+    [
+      [5, 1, 1],
+      [0, 0, 0],
+      [12, 2, 4],
+    ],
+  );
+  assert.equal(hours[1]?.from, "2026-01-31T23:00:00.000Z");
+  assert.equal(busiest(hours), hours[2]);
+  assert.equal(busiest([]), undefined);
+  assert.equal(
+    busiest(hoursOf({ from: "2026-01-31T22:00:00Z", to: "2026-01-31T23:00:00Z", data: [] })),
+    undefined,
+  );
 });

@@ -22,6 +22,8 @@ def test_the_overview_says_what_is_wrong_first(watched: Watched) -> None:
     expect(troubles.first).to_contain_text("The receiver of sync tokens-daily is down.")
     expect(troubles.nth(1)).to_contain_text("1 event came again with other contents")
     expect(page.get_by_role("link", name=re.compile("^1 duplicate"))).to_be_visible()
+    bars = page.get_by_role("img", name=re.compile("^Events received by hour. Most in an hour: "))
+    expect(bars).to_be_visible()
     page.get_by_role("link", name=re.compile("^1 conflict")).click()
     expect(page.get_by_role("table").get_by_role("link", name="r-2")).to_be_visible()
     assert "verdict=conflict" in page.url

@@ -13,8 +13,10 @@ import {
   Table,
   Time,
 } from "../parts/basics.js";
+import { HourBars } from "../parts/hour-bars.js";
 import { grouped, many, rateText, share } from "../rules/figures.js";
 import { troubles, type Trouble } from "../rules/health.js";
+import { hoursOf } from "../rules/hours.js";
 import { lasting, retimed } from "../rules/times.js";
 import { LIVE_MS, SLOW_MS, useApi, useMay, useView } from "../state.js";
 import { useTour, type Tour } from "../tour/place.js";
@@ -269,6 +271,7 @@ function AccountCard({ accounts }: { accounts: Accounts }) {
           </Link>
         ))}
       </div>
+      <HourBars hours={hoursOf(accounts)} />
       {total.unmatched > 0 && (
         <p className="muted">
           {many(total.unmatched, "event")} of the new ones match no meter.{" "}

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from aggregator.completeness import Completeness
-from aggregator.drivers.faust_worker import FaustWorker, Membership
+from aggregator.drivers.faust_app import Membership
+from aggregator.drivers.faust_worker import FaustWorker
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping
 from meterline.event import Record
@@ -166,6 +167,27 @@ async def test_others_are_read_past_faust_while_it_is_kept_from_bringing_more(
     assert stream.taken == 2
     parts.worker.stop()
     await working
+    await ended(parts)
+
+
+@pytest.mark.parametrize("only", [True, False])
+async def test_others_are_read_past_faust_while_it_brings_only_what_is_not_counted_now(
+    parts: Parts, *, only: bool
+) -> None:
+    """It hands on all that it has fetched of one partition before anything of the next."""
+    held = await parts.brought(0)
+    parts.worker._held_max = len(held)  # noqa: SLF001 - it does not wait
+    await parts.opened(1)
+    before = parts.aggregator.partitions[1].next_offset
+    await parts.world.send(numbered(120, 160))
+    await parts.world.send(numbered(160, 200))
+    end = await parts.world.log.end(1)
+    assert end > before + 1
+    follows = (await parts.brought(1))[before : before + 1]
+    await parts.worker.work(Stream(held if only else [*held, *follows]))
+    for _ in range(3):
+        await parts.worker.turn()
+    assert parts.aggregator.partitions[1].next_offset == (end if only else before + 1)
     await ended(parts)
 
 

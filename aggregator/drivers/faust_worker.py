@@ -196,9 +196,14 @@ class FaustWorker:
 
     def _opened(self, number: int) -> bool:
         """Whether a partition is this worker's to count; it is prepared where it is not."""
+        before = number in self._aggregator.partitions
         if not self._openings.is_open(number):
             self._behind.add(number)
             return False
+        if not before:  # what lies there is read in portions: Faust brings it record by record
+            end = self._aggregator.partitions[number].log_end
+            self._fed_end[number] = max(end, self._fed_end.get(number, 0))
+            self._behind.add(number)
         return True
 
     def _may_grow(self, number: int) -> bool:

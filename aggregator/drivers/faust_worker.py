@@ -229,9 +229,9 @@ class FaustWorker:
         turns = Turns()
         try:
             while True:
-                await asyncio.sleep(self._pause_s())
                 if not await turns.take(self._tick_alone()):
                     self._lag.reset()
+                await self._openings.pause(self._pause_s())
         except Exception as error:  # noqa: BLE001 - reported by `run`
             self._fail(error)
 

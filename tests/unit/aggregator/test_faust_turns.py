@@ -191,6 +191,18 @@ async def test_others_are_read_past_faust_while_it_brings_only_what_is_not_count
     await ended(parts)
 
 
+async def test_the_pause_between_turns_ends_when_a_partition_is_prepared(parts: Parts) -> None:
+    await parts.opened(1)
+    pausing = asyncio.create_task(parts.worker._openings.pause(3_600))  # noqa: SLF001
+    await parts.worker._openings.pause(0)  # noqa: SLF001
+    assert not pausing.done()
+    parts.watching.free.set()
+    await pausing
+    await parts.worker.turn()
+    assert parts.aggregator.partitions.keys() == {0, 1}
+    await ended(parts)
+
+
 async def test_a_rebalance_gives_up_only_what_is_assigned_to_others_then(parts: Parts) -> None:
     await parts.opened(1)
     await until(lambda: 0 in parts.aggregator.catching_up)

@@ -32,7 +32,7 @@ MENDED = {
     "the account in the count-back": (85,),
     "pauses that end when a clock is set back": (29, 45),
     "decided is what was staged": (21,),
-    "blocks that a slow clock made": (5, 11),
+    "blocks that a slow clock made": (1, 5, 11),
     "slices that somebody else has sealed": (1,),
     "events that came back without data": (2, 36),
 }

@@ -191,6 +191,17 @@ async def test_others_are_read_past_faust_while_it_brings_only_what_is_not_count
     await ended(parts)
 
 
+async def test_what_the_log_has_of_a_partition_that_is_taken_on_is_read_without_faust(
+    parts: Parts,
+) -> None:
+    await parts.world.send(numbered(120, 200))
+    end = await parts.world.log.end(1)
+    await parts.opened(1)
+    await parts.worker.turn()
+    assert parts.aggregator.partitions[1].next_offset == end
+    await ended(parts)
+
+
 async def test_the_pause_between_turns_ends_when_a_partition_is_prepared(parts: Parts) -> None:
     await parts.opened(1)
     pausing = asyncio.create_task(parts.worker._openings.pause(3_600))  # noqa: SLF001

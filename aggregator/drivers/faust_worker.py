@@ -281,8 +281,10 @@ class FaustWorker:
         looked_ms = self._past_looked_ms.get(number, 0)
         if offset >= self._fed_end.get(number, 0) and passed(now_ms, looked_ms, PAST_LOOK_MS):
             self._past_looked_ms[number] = now_ms
-            self._fed_end[number] = await self._aggregator.log.end(number)
-            self._behind.add(number)
+            end = await self._aggregator.log.end(number)
+            if end > offset:  # else what Faust brings next would be read again as well
+                self._fed_end[number] = end
+                self._behind.add(number)
 
     async def _mind_silence(self, number: int, now_ms: int) -> None:
         """Where Faust does not bring what the log has, it is read from there."""

@@ -15,8 +15,8 @@ import structlog
 from faust.types import TP
 
 from aggregator.catalogue_debounce import passed
-from aggregator.drivers.faust_app import Membership, faust_app
 from aggregator.drivers.held_records import HeldRecords, Sealed
+from aggregator.drivers.membership import Membership, faust_app
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Failures, Turns, beside

@@ -210,8 +210,8 @@ async def taken_on(moved: Moved, keys: int, before_s: float) -> None:
         say(
             f"a partition with {keys:,} keys, worker with an empty folder: {took}. To bring the"
             f" keys one row after the other, as before, takes {before_s * keys / 1e6:,.0f} s. Its"
-            f" other partitions stood for {looks.longest_s():.2f} s at most, and later, when nothing"
-            f" catches up, {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
+            f" other partitions stood for {looks.longest_s():.2f} s at most, and later, when"
+            f" nothing catches up, {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
         )
         for _ in range(KILLS):
             process.send_signal(signal.SIGKILL)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from aggregator.completeness import Completeness
-from aggregator.drivers.faust_app import Membership
 from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.membership import Membership
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping
 from meterline.event import Record

@@ -37,9 +37,9 @@ class WaitsForParent(Unavailable):
     """A partition that a log got is not counted before its parent is: nothing has failed."""
 
 
-async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int) -> None:
-    """Raise `LogTruncated` where the log ends before what was counted, or where the last record
-    that was sealed is another one now.
+async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int) -> int:
+    """The end of the log. Raises `LogTruncated` where it lies before what was counted, or where the
+    last record that was sealed is another one now.
 
     A record that the log has dropped since, and a seal without a digest, say nothing.
     """
@@ -47,7 +47,7 @@ async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int)
     if end < counted:
         raise ends_early(number, end, counted)
     if seal is None or seal.digest is None:
-        return
+        return end
     last = seal.end - 1
     found = await log.read(number, last, 1)
     if found and found[0].offset == last:
@@ -55,6 +55,7 @@ async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int)
             raise another_past(number, last, "is not the one that was counted")
     elif await log.begin(number) <= last:  # asked after the read: it may expire in between
         raise another_past(number, last, "is missing, although older records exist")
+    return end
 
 
 async def start_of(
@@ -154,7 +155,7 @@ class Preparation:
         try:
             while True:  # again, after what may have taken minutes
                 seal = await self._progress.last_seal(self._log.number, number)
-                start = await self._start_of(number, seal, seen, layout.first(number))
+                start, end = await self._start_of(number, seal, seen, layout.first(number))
                 if seen.applied >= start:
                     break
                 await self._catch_up(layout, number, seal, seen, start)
@@ -170,6 +171,7 @@ class Preparation:
         partition = Partition(self._log.number, number, start, seen)
         partition.append_ms = inherited_ms if seal is None else seal.append_ms
         partition.routes = routes_at(passed, number, start)
+        partition.log_end = end
         return partition
 
     async def laid_out(self) -> Layout:
@@ -210,12 +212,16 @@ class Preparation:
         append_ms = await self._progress.append_ms_before(self._log.number, parent, mark)
         return append_ms or await self._reached(layout, parent, passed)
 
-    async def _start_of(self, number: int, seal: Seal | None, seen: SeenStore, first: int) -> int:
+    async def _start_of(
+        self, number: int, seal: Seal | None, seen: SeenStore, first: int
+    ) -> tuple[int, int]:
+        """Where to start, and where the log ends."""
         log = self._log
         counted = (await self._progress.flushed_ends(log.number, 0)).get(number, 0)
         reached = max(seen.applied, first if seal is None else seal.end)
-        await check_same_log(log, number, seal, max(reached, counted))
-        return await start_of(log, self._usage, number, reached, self._losses_accepted)
+        end = await check_same_log(log, number, seal, max(reached, counted))
+        start = await start_of(log, self._usage, number, reached, self._losses_accepted)
+        return start, end
 
     async def _catch_up(
         self, layout: Layout, number: int, seal: Seal | None, seen: SeenStore, start: int

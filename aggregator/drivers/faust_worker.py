@@ -8,18 +8,15 @@ the agent, `stream_wait_empty=False`.
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
-import faust
 import structlog
-from faust.tables import TableManager
 from faust.types import TP
 
 from aggregator.catalogue_debounce import passed
-from aggregator.drivers.faust_credentials import credentials
 from aggregator.drivers.held_records import HeldRecords, Sealed
+from aggregator.drivers.membership import Membership, faust_app
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Failures, Turns, beside
@@ -28,34 +25,16 @@ from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
 from meterline.limits import (
-    FAUST_BUFFER_RECORDS_MAX,
     FAUST_HELD_RECORDS_MAX,
-    FAUST_METADATA_MAX_AGE_MS,
-    FAUST_SESSION_TIMEOUT_S,
     FAUST_STOP_TIMEOUT_S,
-    FULL_LOOK_MS,
     HOUSEKEEPING_INTERVAL_S,
+    PAST_LOOK_MS,
     REREAD_ALONE_S,
     REREAD_TURN_S,
 )
 from meterline.ports import Clock
 
 logger = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """Which group of which brokers a worker is a member of. `instance_id` is its own name there,
-    empty for none.
-    """
-
-    group: str
-    brokers: str  # host:port,...
-    topic: str
-    datadir: str
-    instance_id: str = ""
-    security: Mapping[str, Any] = field(default_factory=dict)  # aiokafka's own arguments
-    client_id: str = "aggregator"  # what it is called where the members of the group are listed
 
 
 class FaustWorker:
@@ -90,9 +69,10 @@ class FaustWorker:
         self._failed: asyncio.Future[Any] | None = None
         self._stopping = False
         self._held_max = held_max
-        self._full_looked_ms: dict[int, int] = {}  # while Faust waits, when the log was asked
+        self._counted = self._uncounted = 0  # records that Faust brought since the last turn
+        self._past_looked_ms: dict[int, int] = {}  # past Faust, when the log was asked
         self._renewed = renewed
-        self.app = _app(membership)
+        self.app = faust_app(membership)
         raw = self.app.topic(
             membership.topic,
             key_type=bytes,
@@ -198,6 +178,11 @@ class FaustWorker:
             else:
                 self._behind.add(number)
         self._fed_end[number] = max(record.offset + 1, self._fed_end.get(number, 0))
+        partition = self._aggregator.partitions.get(number)
+        if partition is not None and partition.next_offset == record.offset + 1:
+            self._counted += 1
+        else:
+            self._uncounted += 1
 
     async def _feed(self, record: Record) -> None:
         number, aggregator = record.partition, self._aggregator
@@ -211,9 +196,14 @@ class FaustWorker:
 
     def _opened(self, number: int) -> bool:
         """Whether a partition is this worker's to count; it is prepared where it is not."""
+        before = number in self._aggregator.partitions
         if not self._openings.is_open(number):
             self._behind.add(number)
             return False
+        if not before:  # what lies there is read in portions: Faust brings it record by record
+            end = self._aggregator.partitions[number].log_end
+            self._fed_end[number] = max(end, self._fed_end.get(number, 0))
+            self._behind.add(number)
         return True
 
     def _may_grow(self, number: int) -> bool:
@@ -239,9 +229,9 @@ class FaustWorker:
         turns = Turns()
         try:
             while True:
-                await asyncio.sleep(self._pause_s())
                 if not await turns.take(self._tick_alone()):
                     self._lag.reset()
+                await self._openings.pause(self._pause_s())
         except Exception as error:  # noqa: BLE001 - reported by `run`
             self._fail(error)
 
@@ -266,8 +256,12 @@ class FaustWorker:
         for number in assigned:
             self._ack(number)
         # last: where the log is away, all else is done
+        past = self._full or (self._uncounted and not self._counted)
+        self._counted = self._uncounted = 0
         for number in assigned & set(self._aggregator.partitions):
             with failures.kept():
+                if past:
+                    await self._look_past(number, now_ms)
                 await self._mind_silence(number, now_ms)
         self._mind_turns(now_ms)
         failures.tell()
@@ -279,16 +273,24 @@ class FaustWorker:
             if self._standing is not None:
                 self._standing.waits(asyncio.get_running_loop().time())
 
+    async def _look_past(self, number: int, now_ms: int) -> None:
+        """Of a partition that Faust does not bring now, because it waits, or brings all that it has
+        of another one first that is not counted now, the log is asked for more.
+        """
+        offset = self._aggregator.partitions[number].next_offset
+        looked_ms = self._past_looked_ms.get(number, 0)
+        if offset >= self._fed_end.get(number, 0) and passed(now_ms, looked_ms, PAST_LOOK_MS):
+            self._past_looked_ms[number] = now_ms
+            end = await self._aggregator.log.end(number)
+            if end > offset:  # else what Faust brings next would be read again as well
+                self._fed_end[number] = end
+                self._behind.add(number)
+
     async def _mind_silence(self, number: int, now_ms: int) -> None:
         """Where Faust does not bring what the log has, it is read from there."""
-        offset = self._aggregator.partitions[number].next_offset
         if self._full:
-            looked_ms = self._full_looked_ms.get(number, 0)
-            if offset >= self._fed_end.get(number, 0) and passed(now_ms, looked_ms, FULL_LOOK_MS):
-                self._full_looked_ms[number] = now_ms
-                self._fed_end[number] = await self._aggregator.log.end(number)
-                self._behind.add(number)
             return
+        offset = self._aggregator.partitions[number].next_offset
         end = await self._lag.behind(number, offset, now_ms)
         if end is not None:
             logger.warning("faust_is_silent", partition=number, offset=offset, end=end)
@@ -361,38 +363,3 @@ class FaustWorker:
         logger.error("aggregator_failed", error=str(error), exc_info=error)
         if self._failed is not None and not self._failed.done():
             self._failed.set_exception(error)
-
-
-class _NoTables(TableManager):
-    """Faust waits a second for tables that a program may still declare: here are none."""
-
-    async def sleep(self, n: Any) -> None:
-        """At once."""
-
-
-def _app(membership: Membership) -> faust.App:
-    return faust.App(
-        membership.group,
-        broker=";".join(f"kafka://{broker}" for broker in membership.brokers.split(",")),
-        broker_client_id=membership.client_id,
-        broker_credentials=credentials(membership.security),
-        datadir=membership.datadir,
-        TableManager=_NoTables,
-        store="memory://",
-        topic_disable_leader=True,
-        topic_allow_declare=False,
-        table_standby_replicas=0,
-        stream_wait_empty=False,
-        stream_buffer_maxsize=FAUST_BUFFER_RECORDS_MAX,
-        broker_session_timeout=FAUST_SESSION_TIMEOUT_S,
-        # A member with a name of its own does not leave when it stops, and is given what it had
-        # when it comes back (KIP-345): nobody else moves.
-        consumer_group_instance_id=membership.instance_id or None,
-        broker_max_poll_records=FAUST_BUFFER_RECORDS_MAX,
-        # A leader of the group that does not know the topic's partitions assigns none to anybody;
-        # only newer metadata makes it assign again, by default after five minutes.
-        consumer_metadata_max_age_ms=FAUST_METADATA_MAX_AGE_MS,
-        consumer_auto_offset_reset="earliest",  # never relied on: the start comes from the seals
-        web_enabled=False,
-        worker_redirect_stdouts=False,
-    )

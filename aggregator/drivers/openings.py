@@ -46,6 +46,13 @@ class Openings:
         self._aggregator.take_on(task.result())
         return True
 
+    async def pause(self, for_s: float) -> None:
+        """Until a partition is prepared, but no longer than that."""
+        if waits := list(self._tasks.values()):
+            await asyncio.wait(waits, timeout=for_s, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(for_s)
+
     @property
     def tasks(self) -> list["asyncio.Task[Partition]"]:
         """What is awaited now."""

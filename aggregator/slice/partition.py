@@ -28,6 +28,7 @@ class Partition:
         self.sealed_end = start  # may be committed to the log's consumer group
         self.next_offset = start
         self.flushed_end = start  # everything below can be queried
+        self.log_end = start  # where the log ended when this was prepared
         self.append_ms = 0  # running maximum, of records with events: clocks may step back
         self._append_ms_before = 0  # as it was when the open slice began
         self.slice: OpenSlice | None = None

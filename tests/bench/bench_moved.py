@@ -45,7 +45,28 @@ LOOK_EVERY_S: Final = 0.05
 PORT: Final = 18_741
 SPAN_DAYS: Final = 30
 WITHIN_S: Final = 900
+KILLS: Final = 3
 OLD: Final = 0  # the partition that has the keys
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Seconds from the start of a process, and its processor time until it was ready, and until it
+    counted: that is the same whatever else the machine does.
+    """
+
+    there_s: float
+    ready_s: float
+    ready_cpu_s: float
+    there_cpu_s: float
+
+    def __str__(self) -> str:
+        """As a part of a sentence."""
+        return (
+            f"counts after {self.there_s:.1f} s, {self.there_s - self.ready_s:.1f} s after it was"
+            f" ready ({self.ready_cpu_s:.2f} s of processor time until it was ready,"
+            f" {self.there_cpu_s - self.ready_cpu_s:.2f} s from then on)"
+        )
 
 
 @dataclass(slots=True)
@@ -96,20 +117,18 @@ class Moved:
         """A worker with a name of its own. Its folder outlives it."""
         return role("aggregate", self.variables, self.folder, PORT)
 
-    async def counts(
-        self, process: subprocess.Popen[bytes], looks: Looks, beyond: int
-    ) -> tuple[float, float]:
-        """Seconds until the old partition is beyond an offset, from the start of the process, and
-        from when it was ready. The others are looked at meanwhile.
-        """
+    async def counts(self, process: subprocess.Popen[bytes], looks: Looks, beyond: int) -> Took:
+        """Return when the old partition is beyond an offset. The others are looked at meanwhile."""
         begun_s = time.monotonic()
-        getting_ready = asyncio.create_task(ready_s(process))
+        getting_ready = asyncio.create_task(ready_at(process))
         while looks.ends.get(OLD, 0) <= beyond:
             assert process.poll() is None, "the worker ended; its words are above"
             assert time.monotonic() - begun_s < WITHIN_S
             await self.look(looks)
-        there_s = time.monotonic()
-        return there_s - begun_s, there_s - min(there_s, await getting_ready)
+        there_s, there_cpu_s = time.monotonic(), cpu_s(process)
+        ready_s, ready_cpu_s = await getting_ready
+        there_s, there_cpu_s = max(there_s, ready_s), max(there_cpu_s, ready_cpu_s)
+        return Took(there_s - begun_s, ready_s - begun_s, ready_cpu_s, there_cpu_s)
 
     async def look(self, looks: Looks) -> None:
         """How far all is."""
@@ -124,10 +143,16 @@ class Moved:
             await self.look(looks)
 
 
-async def ready_s(process: subprocess.Popen[bytes]) -> float:
-    """When it is ready."""
+async def ready_at(process: subprocess.Popen[bytes]) -> tuple[float, float]:
+    """When it is ready, and its processor time until then."""
     await ready(f"http://127.0.0.1:{PORT}", process)
-    return time.monotonic()
+    return time.monotonic(), cpu_s(process)
+
+
+def cpu_s(process: subprocess.Popen[bytes]) -> float:
+    """Processor time of a process so far."""
+    times = psutil.Process(process.pid).cpu_times()
+    return float(times.user + times.system)
 
 
 async def rows_one_by_one(usage: ClickHouseUsageStore, of: SeenKeys, folder: Path) -> float:
@@ -177,27 +202,25 @@ async def taken_on(moved: Moved, keys: int, before_s: float) -> None:
     """By a worker with an empty folder; then it is killed, and comes back."""
     looks, process = Looks(), moved.worker()
     try:
-        took_s, after_ready_s = await moved.counts(process, looks, -(-keys // RECORD_KEYS))
+        took = await moved.counts(process, looks, -(-keys // RECORD_KEYS))
         memory = psutil.Process(process.pid).memory_info().rss
         steady = Looks()
         await moved.quiet(looks, 2)
         await moved.quiet(steady, 10)
         say(
-            f"a partition with {keys:,} keys, worker with an empty folder: counts after"
-            f" {took_s:.1f} s, {after_ready_s:.1f} s after it was ready (to bring the keys one row"
-            f" after the other, as before, takes {before_s * keys / 1e6:,.0f} s). Its other"
-            f" partitions stood for {looks.longest_s():.2f} s at most, and later, when nothing"
-            f" catches up, {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
+            f"a partition with {keys:,} keys, worker with an empty folder: {took}. To bring the"
+            f" keys one row after the other, as before, takes {before_s * keys / 1e6:,.0f} s. Its"
+            f" other partitions stood for {looks.longest_s():.2f} s at most, and later, when"
+            f" nothing catches up, {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
         )
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        await moved.look(looks)
-        process = moved.worker()
-        took_s, after_ready_s = await moved.counts(process, Looks(), looks.ends[OLD])
-        say(
-            f"the same worker after kill -9, with its disk: counts after {took_s:.1f} s,"
-            f" {after_ready_s:.1f} s after it was ready"
-        )
+        for _ in range(KILLS):
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            await moved.look(looks)
+            process = moved.worker()
+            took = await moved.counts(process, Looks(), looks.ends[OLD])
+            say(f"the same worker after kill -9, with its disk: {took}")
+            await moved.quiet(looks, 2)
     finally:
         process.terminate()
         process.wait(30)

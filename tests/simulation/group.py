@@ -169,6 +169,8 @@ class SimulatedFaustWorker(FaustWorker):
         self._openings = Openings(aggregator, self._standing)
         self._behind = set()
         self._full = False
+        self._counted = self._uncounted = 0
+        self._past_looked_ms = {}
         self._revoked = set()
         self._lag = LagWatch(aggregator.log)
         self._failed = None

@@ -19,6 +19,7 @@ from control.shapes.optional_members import instant
 from control.stores import Stores
 from control.v3.installation.backfill import Backfill, backfill_of
 from control.v3.installation.catch_up import CatchUpShown, catch_up_shown
+from control.v3.installation.lag import uncounted
 from meterline.access import Scope
 from meterline.event import Layout, Log, laid_out
 from meterline.http import json_response
@@ -351,13 +352,6 @@ def _lag(found: Findings, number: int) -> int | None:
         return None
     begin = 0 if found.begins is None else found.begins[number]
     return uncounted(begin, found.ends[number], found.flushed.get(number, 0))
-
-
-def uncounted(begin: int, end: int, counted: int) -> int:
-    """Records of a partition that are counted up to an offset and not beyond. What the log dropped
-    is none of them.
-    """
-    return max(0, end - max(begin, counted))
 
 
 def _partition(found: Findings, number: int, now_ms: int) -> StatusPartitionShown:

@@ -205,7 +205,8 @@ def _driver(
     if isinstance(log, SqliteLog):
         return StuckGuard(PollWorker(step, housekeeping, CLOCK, log.news, standing), standing)
     # imported here: a second that embedded saves
-    from aggregator.drivers.faust_worker import FaustWorker, Membership  # noqa: PLC0415
+    from aggregator.drivers.faust_worker import FaustWorker  # noqa: PLC0415
+    from aggregator.drivers.membership import Membership  # noqa: PLC0415
 
     security = kafka_security(settings)
     datadir = settings.data_dir / "faust"

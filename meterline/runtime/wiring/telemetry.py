@@ -13,7 +13,7 @@ from aggregator.drivers.standing import Standing
 from aggregator.step import Aggregator
 from control.health import Health
 from control.v3.installation.backfill import backfill_of
-from control.v3.installation.status import uncounted
+from control.v3.installation.lag import uncounted
 from ingest.publisher import Publisher
 from meterline.backends.control_store.reports.backlog import SqlBacklogStore
 from meterline.backends.telemetry.prometheus import PrometheusRecorder

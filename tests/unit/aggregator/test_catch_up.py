@@ -13,7 +13,8 @@ import pytest
 
 from aggregator.catch_up import generations, shares
 from aggregator.completeness import Completeness
-from aggregator.drivers.faust_worker import FaustWorker, Membership
+from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.membership import Membership
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping

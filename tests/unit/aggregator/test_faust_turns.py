@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from aggregator.completeness import Completeness
-from aggregator.drivers.faust_worker import FaustWorker, Membership
+from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.membership import Membership
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping
 from meterline.event import Record
@@ -166,6 +167,50 @@ async def test_others_are_read_past_faust_while_it_is_kept_from_bringing_more(
     assert stream.taken == 2
     parts.worker.stop()
     await working
+    await ended(parts)
+
+
+@pytest.mark.parametrize("only", [True, False])
+async def test_others_are_read_past_faust_while_it_brings_only_what_is_not_counted_now(
+    parts: Parts, *, only: bool
+) -> None:
+    """It hands on all that it has fetched of one partition before anything of the next."""
+    held = await parts.brought(0)
+    parts.worker._held_max = len(held)  # noqa: SLF001 - it does not wait
+    await parts.opened(1)
+    before = parts.aggregator.partitions[1].next_offset
+    await parts.world.send(numbered(120, 160))
+    await parts.world.send(numbered(160, 200))
+    end = await parts.world.log.end(1)
+    assert end > before + 1
+    follows = (await parts.brought(1))[before : before + 1]
+    await parts.worker.work(Stream(held if only else [*held, *follows]))
+    for _ in range(3):
+        await parts.worker.turn()
+    assert parts.aggregator.partitions[1].next_offset == (end if only else before + 1)
+    await ended(parts)
+
+
+async def test_what_the_log_has_of_a_partition_that_is_taken_on_is_read_without_faust(
+    parts: Parts,
+) -> None:
+    await parts.world.send(numbered(120, 200))
+    end = await parts.world.log.end(1)
+    await parts.opened(1)
+    await parts.worker.turn()
+    assert parts.aggregator.partitions[1].next_offset == end
+    await ended(parts)
+
+
+async def test_the_pause_between_turns_ends_when_a_partition_is_prepared(parts: Parts) -> None:
+    await parts.opened(1)
+    pausing = asyncio.create_task(parts.worker._openings.pause(3_600))  # noqa: SLF001
+    await parts.worker._openings.pause(0)  # noqa: SLF001
+    assert not pausing.done()
+    parts.watching.free.set()
+    await pausing
+    await parts.worker.turn()
+    assert parts.aggregator.partitions.keys() == {0, 1}
     await ended(parts)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from aggregator.completeness import Completeness
-from aggregator.drivers.faust_worker import FaustWorker, Membership
+from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.membership import Membership
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from meterline.event import Record

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from aggregator.completeness import Completeness
-from aggregator.drivers.faust_worker import Membership
+from aggregator.drivers.membership import Membership
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping

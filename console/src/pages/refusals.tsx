@@ -17,10 +17,9 @@ import {
 } from "../parts/basics.js";
 import { EventName } from "../parts/event-name.js";
 import { Dismiss, Mend, Settled } from "../refusal/mend.js";
-import { useApi, useMay, useParam, useSetParams } from "../state.js";
+import { setParams, useApi, useMay, useParam } from "../state.js";
 
 export default function Refusals() {
-  const setParams = useSetParams();
   const [kind] = useParam("kind");
   const [state] = useParam("state", "open");
   const [after] = useParam("after");
@@ -116,7 +115,6 @@ export default function Refusals() {
 
 /** What was refused beside what was accepted, and what can be done. */
 function Contents({ id }: { id: string }) {
-  const setParams = useSetParams();
   const client = useQueryClient();
   const may = useMay();
   const params = { path: { refusalId: id } };

@@ -1,7 +1,7 @@
 import { api, unwrap, type Schemas } from "../api.js";
 import { Answer, Card, CursorPages, Empty, Link, Name, Table } from "../parts/basics.js";
 import { dimensions, grouped } from "../rules/figures.js";
-import { useApi, useParam, useSetParams } from "../state.js";
+import { setParams, useApi, useParam } from "../state.js";
 import { Difference } from "../parts/difference.js";
 
 const CAUSES: Record<Schemas["Correction"]["cause"], string> = {
@@ -15,7 +15,6 @@ const CAUSES: Record<Schemas["Correction"]["cause"], string> = {
 
 /** A run that corrects an earlier one: each entry as it was delivered, and as it is. */
 export function Corrections({ sync }: { sync: Schemas["Report"] }) {
-  const setParams = useSetParams();
   const [run] = useParam("corrections");
   const [after] = useParam("corrections_after");
   const found = useApi(

@@ -15,6 +15,7 @@ import {
   Table,
   Time,
 } from "../parts/basics.js";
+import { Opened } from "../parts/opened.js";
 import { EventName } from "../parts/event-name.js";
 import { Dismiss, Mend, Settled } from "../refusal/mend.js";
 import { setParams, useApi, useMay, useParam } from "../state.js";
@@ -130,18 +131,7 @@ function Contents({ id }: { id: string }) {
   return (
     <Answer of={found}>
       {(refusal) => (
-        <Card
-          title={`Refusal: ${refusal.reason}`}
-          aside={
-            <button
-              type="button"
-              className="button small"
-              onClick={() => setParams({ refusal: "" })}
-            >
-              Close
-            </button>
-          }
-        >
+        <Opened title={`Refusal: ${refusal.reason}`} close={() => setParams({ refusal: "" })}>
           <div className="cards">
             <section>
               <h3>Refused</h3>
@@ -197,7 +187,7 @@ function Contents({ id }: { id: string }) {
               )}
             </>
           )}
-        </Card>
+        </Opened>
       )}
     </Answer>
   );

@@ -1,5 +1,6 @@
 import { api, unwrap, type Schemas } from "../api.js";
-import { Answer, Card, CursorPages, Empty, Link, Name, Table } from "../parts/basics.js";
+import { Answer, CursorPages, Empty, Link, Name, Table } from "../parts/basics.js";
+import { Opened } from "../parts/opened.js";
 import { dimensions, grouped } from "../rules/figures.js";
 import { setParams, useApi, useParam } from "../state.js";
 import { Difference } from "../parts/difference.js";
@@ -33,17 +34,10 @@ export function Corrections({ sync }: { sync: Schemas["Report"] }) {
   );
   if (run === "") return null;
   return (
-    <Card
+    <Opened
+      key={run}
       title="Corrections of late usage"
-      aside={
-        <button
-          type="button"
-          className="button small"
-          onClick={() => setParams({ corrections: "", corrections_after: "" })}
-        >
-          Close
-        </button>
-      }
+      close={() => setParams({ corrections: "", corrections_after: "" })}
     >
       <p className="muted">
         {sync.revisions === "send"
@@ -108,6 +102,6 @@ export function Corrections({ sync }: { sync: Schemas["Report"] }) {
           )
         }
       </Answer>
-    </Card>
+    </Opened>
   );
 }

@@ -150,7 +150,8 @@ class Console:
         file = self.found(request.match_info.get("path", ""))
         if file is self._index:
             file = file.told(await scopes_of(request))
-        zipped = file.shrinks and accepts_gzip(request.headers.get("Accept-Encoding", ""))
+        shrinks = file.name != INDEX and file.shrinks  # the index is short, and made for its viewer
+        zipped = shrinks and accepts_gzip(request.headers.get("Accept-Encoding", ""))
         tag = f'"{file.digest}{"-gzip" if zipped else ""}"'
         age = f"public, max-age={CONSOLE_ASSET_AGE_S}, immutable"
         headers = {

@@ -3,12 +3,16 @@
 The console is a few files, read once at start. Its pages are below `/console/`: each path there
 that is no file is answered with `index.html`, and the page itself knows what to show. A missing
 asset is not found, so that a page of an older release notices that it is stale.
+
+`index.html` says which scopes its viewer has. So the page asks for what they may see at once, and
+not only when it knows who they are.
 """
 
 import asyncio
 import gzip
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from importlib import resources
 from importlib.metadata import version
@@ -19,11 +23,13 @@ from typing import Final
 from aiohttp import web
 
 from control.usage.entity_tag import is_known
+from meterline.access import Scope
 from meterline.limits import CONSOLE_ASSET_AGE_S, CONSOLE_GZIP_BYTES_MIN
 from meterline.problem import Problem, ProblemType
 
 INDEX: Final = "index.html"
 ASSETS: Final = "assets/"  # their names have a hash of what they hold
+_SCOPES: Final = b'<meta name="meterline-scopes" content="%s" />'
 _TAG_BYTES: Final = 16
 _GZIP_LEVEL: Final = 9  # once per file and process
 _TYPES: Final = {
@@ -67,6 +73,14 @@ _LINKS: Final = """<!doctype html>
 """
 
 
+ScopesOf = Callable[[web.Request], Awaitable[Collection[Scope]]]
+
+
+async def no_scopes(_request: web.Request) -> Collection[Scope]:
+    """Nothing is known of who asks."""
+    return ()
+
+
 @dataclass(slots=True)
 class ConsoleFile:
     """One file as it is answered. It is compressed when it is first asked for."""
@@ -89,6 +103,11 @@ class ConsoleFile:
         """Whether compressing it is worth it."""
         small = len(self.body) < CONSOLE_GZIP_BYTES_MIN
         return not small and PurePosixPath(self.name).suffix not in _COMPRESSED
+
+    def told(self, scopes: Collection[Scope]) -> "ConsoleFile":
+        """The index for a viewer who has these scopes."""
+        words = " ".join(sorted(scopes)).encode()
+        return ConsoleFile(self.name, self.body.replace(_SCOPES % b"", _SCOPES % words))
 
     async def zipped(self) -> bytes:
         """The bytes as gzip, in a thread the first time: others are answered meanwhile."""
@@ -124,17 +143,22 @@ class Console:
             raise Problem(ProblemType.NOT_FOUND, detail)
         return there or self._index
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
+    async def answer(
+        self, request: web.Request, scopes_of: ScopesOf = no_scopes
+    ) -> web.StreamResponse:
         """The file that the path asks for, or 304."""
         file = self.found(request.match_info.get("path", ""))
-        zipped = file.shrinks and accepts_gzip(request.headers.get("Accept-Encoding", ""))
+        if file is self._index:
+            file = file.told(await scopes_of(request))
+        shrinks = file.name != INDEX and file.shrinks  # the index is short, and made for its viewer
+        zipped = shrinks and accepts_gzip(request.headers.get("Accept-Encoding", ""))
         tag = f'"{file.digest}{"-gzip" if zipped else ""}"'
         age = f"public, max-age={CONSOLE_ASSET_AGE_S}, immutable"
         headers = {
             **_SECURITY,
-            "Cache-Control": age if file.name.startswith(ASSETS) else "no-cache",
+            "Cache-Control": age if file.name.startswith(ASSETS) else "private, no-cache",
             "ETag": tag,
-            "Vary": "Accept-Encoding",
+            "Vary": "Accept-Encoding, Cookie" if file.name == INDEX else "Accept-Encoding",
         }
         if is_known(request, tag):
             return web.Response(status=304, headers=headers)
@@ -172,11 +196,12 @@ def accepts_gzip(header: str) -> bool:
     return False
 
 
-def routes(console: Console | None) -> list[web.RouteDef]:
+def routes(console: Console | None, scopes_of: ScopesOf = no_scopes) -> list[web.RouteDef]:
     """`/`, and all below `/console/`; without a console `/` is a page of links."""
     if console is None:
         return [web.get("/", links)]
-    return [web.get(path, console.answer) for path in ("/", "/console", "/console/{path:.*}")]
+    answer = partial(console.answer, scopes_of=scopes_of)
+    return [web.get(path, answer) for path in ("/", "/console", "/console/{path:.*}")]
 
 
 async def links(_request: web.Request) -> web.StreamResponse:

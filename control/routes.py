@@ -49,7 +49,7 @@ from control.v3.reports.secrets import V3ReportSecrets
 from control.v3.reports.test_delivery import V3ReportTest
 from control.v3.usage.events import V3UsageEvents
 from control.v3.usage.query import V3Query
-from meterline.access import AccessStore
+from meterline.access import ANONYMOUS, AccessStore, Scope
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Bound
@@ -59,6 +59,11 @@ from meterline.ports import SILENT, Recorder
 
 async def nothing() -> None:
     """Where no keys are held, a change of keys is known at once."""
+
+
+async def all_scopes(_request: web.Request) -> Collection[Scope]:
+    """In mode `none` everybody may do everything."""
+    return ANONYMOUS.scopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +161,5 @@ def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> l
     mounted = mount(map(admitted, bound_v3(api)), V3_PREFIXES, gate)
     mounted += mount(map(admitted, bound_v1(api)), OLD_PREFIXES, gate)
     mounted += Health(checks_of(api.stores) if checks is None else checks).routes()
-    return mounted + front.routes(api.console)
+    scopes_of = all_scopes if api.sessions is None else api.sessions.scopes_of
+    return mounted + front.routes(api.console, scopes_of)

@@ -1,6 +1,6 @@
 /** Asks for what the first view shows while the script of the page is on its way: who is signed in,
- * and then the overview, as far as they may see it. It is small, and shares no code with the page,
- * so that nothing is awaited for it.
+ * and the overview, as far as they may see it, which the server wrote into the page. So one need not
+ * wait for the other. It is small, and shares no code with the page, so that nothing waits for it.
  */
 const API = "/api/v3/metering";
 const ANSWER_WITHIN_MS = 60_000;
@@ -20,30 +20,17 @@ declare global {
 const early = new Map<string, Promise<Response>>();
 window.meterlineEarly = early;
 
-function keep(path: string, answer: Promise<Response>): Promise<Response> {
+/** Asks for a path, and keeps the answer. */
+function keep(path: string): void {
+  const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
+  const answer = fetch(`${API}${path}`, { headers: { "Meterline-Console": "1" }, signal });
   answer.catch(() => undefined); // who takes it asks again
   early.set(`${API}${path}`, answer);
-  return answer;
 }
 
-function ask(path: string): Promise<Response> {
-  const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
-  return fetch(`${API}${path}`, { headers: { "Meterline-Console": "1" }, signal });
-}
-
-const session = keep("/session", ask("/session"));
-if (/^\/(console\/?)?$/.test(location.pathname)) {
-  const scopes = session.then(
-    async (answer) => ((await answer.clone().json()) as { scopes: readonly string[] }).scopes,
-  );
-  for (const [scope, path] of OVERVIEW)
-    keep(
-      path,
-      scopes.then((all) => {
-        if (!all.includes(scope)) throw new Error(`needs ${scope}`);
-        return ask(path);
-      }),
-    );
-}
+const told = document.querySelector<HTMLMetaElement>('meta[name="meterline-scopes"]')?.content;
+keep("/session");
+if (/^\/(console\/?)?$/.test(location.pathname))
+  for (const [scope, path] of OVERVIEW) if (told?.split(" ").includes(scope)) keep(path);
 
 export {};

@@ -8,6 +8,7 @@ import { fromText } from "./parts/why-link.js";
 import {
   SessionProvider,
   useAnswered,
+  useLook,
   useParam,
   useRenewal,
   useSession,
@@ -161,7 +162,8 @@ function Place({ path, words, here }: { path: string; words: string; here: boole
 }
 
 function Switches({ session }: { session: Session }) {
-  const { theme, setTheme, zone, own, setZone } = useView();
+  const { theme, setTheme } = useLook();
+  const { zone, own, setZone } = useView();
   return (
     <div className="switches">
       {own !== "UTC" && (

@@ -4,12 +4,14 @@ import {
   useCallback,
   useContext,
   useEffect,
+  useLayoutEffect,
   useMemo,
   useState,
   useSyncExternalStore,
   type ReactNode,
 } from "react";
-import { useLocation, useSearch } from "wouter";
+import { useSearch } from "wouter";
+import { navigate } from "wouter/use-browser-location";
 
 import { met, ProblemError, readSession, renewSession, Unreached, type Session } from "./api.js";
 import { written, type Exactness } from "./rules/times.js";
@@ -69,30 +71,24 @@ export function useAnswered(): boolean {
 /** One parameter of the URL. What is not said in the URL is the default, and the default is not said. */
 export function useParam(name: string, otherwise = ""): [string, (value: string) => void] {
   const search = useSearch();
-  const setParams = useSetParams();
   const set = useCallback(
     (value: string) => setParams({ [name]: value === otherwise ? "" : value }),
-    [name, otherwise, setParams],
+    [name, otherwise],
   );
   return [new URLSearchParams(search).get(name) ?? otherwise, set];
 }
 
-/** Set several parameters at once; empty ones are taken out. Each change is a step back for the browser. */
-export function useSetParams(): (changes: Record<string, string>) => void {
-  const search = useSearch();
-  const [path, navigate] = useLocation();
-  return useCallback(
-    (changes) => {
-      const params = new URLSearchParams(search);
-      for (const [name, value] of Object.entries(changes)) {
-        if (value === "") params.delete(name);
-        else params.set(name, value);
-      }
-      const text = params.toString();
-      navigate(text === "" ? path : `${path}?${text}`);
-    },
-    [search, path, navigate],
-  );
+/** Set several parameters at once; empty ones are taken out. Each change is a step back for the browser.
+ * It reads the URL when it is called: a button that sets one need not be drawn anew with each change.
+ */
+export function setParams(changes: Record<string, string>): void {
+  const params = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === "") params.delete(name);
+    else params.set(name, value);
+  }
+  const text = params.toString();
+  navigate(text === "" ? location.pathname : `${location.pathname}?${text}`);
 }
 
 export function stored(name: string): string | null {
@@ -114,15 +110,19 @@ export function store(name: string, value: string): void {
 export type Theme = "auto" | "light" | "dark";
 const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 
-interface View {
+interface Look {
   readonly theme: Theme;
   readonly setTheme: (theme: Theme) => void;
+}
+
+interface View {
   readonly zone: string;
   readonly own: string;
   readonly setZone: (zone: string) => void;
   readonly time: (instant: string, to?: Exactness) => string;
 }
 
+const LookContext = createContext<Look | undefined>(undefined);
 const ViewContext = createContext<View | undefined>(undefined);
 
 /** How this viewer looks at things: theme and zone, kept by the browser. */
@@ -131,15 +131,15 @@ export function ViewProvider({ children }: { children: ReactNode }) {
     () => (stored("meterline.theme") as Theme | null) ?? "auto",
   );
   const [zone, setZone] = useState(() => (stored("meterline.zone") === "own" ? OWN_ZONE : "UTC"));
-  useEffect(() => {
+  // Before charts are drawn: they take their colours from it.
+  useLayoutEffect(() => {
     if (theme === "auto") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = theme;
     store("meterline.theme", theme);
   }, [theme]);
+  const look = useMemo<Look>(() => ({ theme, setTheme }), [theme]);
   const view = useMemo<View>(
     () => ({
-      theme,
-      setTheme,
       zone,
       own: OWN_ZONE,
       setZone: (chosen) => {
@@ -148,9 +148,20 @@ export function ViewProvider({ children }: { children: ReactNode }) {
       },
       time: (instant, to) => written(instant, zone, to),
     }),
-    [theme, zone],
+    [zone],
   );
-  return <ViewContext value={view}>{children}</ViewContext>;
+  return (
+    <LookContext value={look}>
+      <ViewContext value={view}>{children}</ViewContext>
+    </LookContext>
+  );
+}
+
+/** The theme; apart from the rest, so that a switch draws no text anew. */
+export function useLook(): Look {
+  const look = useContext(LookContext);
+  if (look === undefined) throw new Error("useLook outside of ViewProvider");
+  return look;
 }
 
 export function useView(): View {

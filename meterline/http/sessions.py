@@ -17,6 +17,7 @@ from meterline.access import (
     ApiKey,
     Policy,
     Principal,
+    Scope,
     Session,
     SessionStore,
     SessionToken,
@@ -135,6 +136,17 @@ class Sessions:
         if session is None or session.is_over(now_ms):
             return ByCookie(token)
         return ByCookie(token, session, key)
+
+    async def scopes_of(self, request: web.Request) -> frozenset[Scope]:
+        """What who opens the console may do; nothing where that is not known."""
+        text = request.cookies.get(COOKIE)
+        if text is None:
+            return frozenset()
+        try:
+            key = (await self.of(text)).key
+        except Unavailable:
+            return frozenset()  # the page asks, and says what is wrong
+        return frozenset() if key is None else key.scopes
 
     async def _session(self, token_hash: bytes, now_ms: int) -> Session | None:
         known, asked_at_ms = self._known.get(token_hash, (None, 0))

@@ -5,8 +5,10 @@ from typing import Final, Literal
 
 from playwright.sync_api import Locator, expect
 
+from tests.console.filling import API
 from tests.console.keyboard import Keyboard
 from tests.console.watched import Watched, reach
+from tests.journey.client import Server
 from tests.journey.deadline import until
 
 JANUARY: Final = "from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&by=P1D"
@@ -190,3 +192,26 @@ def test_what_was_refused_is_found_by_its_kind(keyboard: Keyboard) -> None:
     expect(page.get_by_role("region", name="Differences")).to_contain_text("77")
     keyboard.press("Close")
     expect(page.get_by_role("region", name="Differences")).to_be_hidden()
+    expect(page.get_by_role("button", name="Compare")).to_be_focused()
+
+
+def test_a_run_is_opened_and_its_manifest_is_read(keyboard: Keyboard) -> None:
+    page = keyboard.watched.open("/syncs/tokens-daily", "tokens-daily")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    keyboard.press("Open the run")
+    manifest = page.get_by_role("region", name="Manifest of the run")
+    expect(manifest).to_be_focused()
+    expect(manifest).to_contain_text("These figures never change.")
+    keyboard.looked_at()
+    keyboard.press("Copy digest")
+    expect(manifest).to_contain_text("Copied")
+    (run,) = Server(keyboard.watched.url).get(f"{API}/reports/tokens-daily/runs").json["data"]
+    assert page.evaluate("navigator.clipboard.readText()") == run["manifest"]["digest"]
+    page.reload()  # the address names the run
+    expect(manifest).to_contain_text(run["manifest"]["digest"][:16])
+    keyboard.press("Close")
+    expect(manifest).to_be_hidden()
+    keyboard.press("Open the run")
+    expect(manifest).to_be_focused()
+    keyboard.press("Close")
+    expect(page.get_by_role("button", name="Open the run")).to_be_focused()

@@ -21,7 +21,7 @@ import {
 } from "../parts/basics.js";
 import { Difference } from "../parts/difference.js";
 import { grouped, many } from "../rules/figures.js";
-import { LIVE_MS, useApi, useMay, useParam, useSetParams } from "../state.js";
+import { LIVE_MS, setParams, useApi, useMay, useParam } from "../state.js";
 import { useMeter } from "./meter.js";
 
 type Meter = Schemas["Meter"];
@@ -154,7 +154,6 @@ function Text({ of, tone }: { of: string | undefined; tone: string }) {
 
 function Comparison({ meter, revision }: { meter: Meter; revision: Revision }) {
   const may = useMay();
-  const setParams = useSetParams();
   const [equal] = useParam("equal");
   const [after] = useParam("after");
   // What was compared while it was being filled in is asked for again, also once after it is done.

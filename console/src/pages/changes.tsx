@@ -10,7 +10,7 @@ import {
   Table,
   Time,
 } from "../parts/basics.js";
-import { useApi, useParam, useSetParams } from "../state.js";
+import { setParams, useApi, useParam } from "../state.js";
 
 const KINDS = ["meter", "report", "subject", "api_key", "refusal", "replay"] as const;
 
@@ -20,7 +20,6 @@ function words(kind: Schemas["Kind"]): string {
 }
 
 export default function Changes() {
-  const setParams = useSetParams();
   const [kind] = useParam("kind");
   const [after] = useParam("after");
   const filter = kind ? { filter: { kind: kind as Schemas["Kind"] } } : {};

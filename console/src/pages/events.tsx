@@ -15,13 +15,12 @@ import {
 } from "../parts/basics.js";
 import { EventName } from "../parts/event-name.js";
 import { posting } from "../rules/snippets.js";
-import { LIVE_MS, useApi, useKeyed, useParam, useSetParams } from "../state.js";
+import { LIVE_MS, setParams, useApi, useKeyed, useParam } from "../state.js";
 
 const EVENT_TYPE = "application/cloudevents+json";
 const VERDICTS = ["new", "duplicate", "conflict", "invalid"] as const;
 
 export default function Events() {
-  const setParams = useSetParams();
   const [id] = useParam("id");
   const [subject] = useParam("subject");
   const [type] = useParam("type");

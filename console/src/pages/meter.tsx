@@ -22,7 +22,7 @@ import { questionOf, Why } from "../parts/why-link.js";
 import { change, grouped } from "../rules/figures.js";
 import { before } from "../rules/range.js";
 import { useSeen, WORDS } from "../seen.js";
-import { useApi, useMay, useParam, useSetParams } from "../state.js";
+import { setParams, useApi, useMay, useParam } from "../state.js";
 import { latest, usage, usageOfTop } from "../usage.js";
 import { Measures } from "./meters.js";
 
@@ -175,7 +175,6 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
 
 function Rejected({ meter }: { meter: Meter }) {
   const [after] = useParam("rejected");
-  const setParams = useSetParams();
   const found = useApi(["rejected", meter.key, after], async () =>
     unwrap(
       await api.GET("/api/v3/metering/meters/{meterId}/rejected", {

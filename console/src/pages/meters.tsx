@@ -19,7 +19,7 @@ import { Why, questionOf } from "../parts/why-link.js";
 import { windowStarts } from "../rules/range.js";
 import { seriesOf } from "../rules/series.js";
 import { posting } from "../rules/snippets.js";
-import { useApi, useKeyed, useMay, useParam, useSetParams, useView } from "../state.js";
+import { setParams, useApi, useKeyed, useMay, useParam, useView } from "../state.js";
 import { adds, latest, spanUntil, usage } from "../usage.js";
 
 type Meter = Schemas["Meter"];
@@ -28,7 +28,6 @@ const SIZE = 25;
 export default function Meters() {
   const may = useMay();
   const [search] = useParam("search");
-  const setParams = useSetParams();
   const [page] = useParam("page", "1");
   const meters = useApi(["meters", "list", search, page], async () => {
     const filter = search === "" ? {} : { filter: { key: { contains: search } } };

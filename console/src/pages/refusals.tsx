@@ -15,12 +15,12 @@ import {
   Table,
   Time,
 } from "../parts/basics.js";
+import { Opened } from "../parts/opened.js";
 import { EventName } from "../parts/event-name.js";
 import { Dismiss, Mend, Settled } from "../refusal/mend.js";
-import { useApi, useMay, useParam, useSetParams } from "../state.js";
+import { setParams, useApi, useMay, useParam } from "../state.js";
 
 export default function Refusals() {
-  const setParams = useSetParams();
   const [kind] = useParam("kind");
   const [state] = useParam("state", "open");
   const [after] = useParam("after");
@@ -116,7 +116,6 @@ export default function Refusals() {
 
 /** What was refused beside what was accepted, and what can be done. */
 function Contents({ id }: { id: string }) {
-  const setParams = useSetParams();
   const client = useQueryClient();
   const may = useMay();
   const params = { path: { refusalId: id } };
@@ -132,18 +131,7 @@ function Contents({ id }: { id: string }) {
   return (
     <Answer of={found}>
       {(refusal) => (
-        <Card
-          title={`Refusal: ${refusal.reason}`}
-          aside={
-            <button
-              type="button"
-              className="button small"
-              onClick={() => setParams({ refusal: "" })}
-            >
-              Close
-            </button>
-          }
-        >
+        <Opened title={`Refusal: ${refusal.reason}`} close={() => setParams({ refusal: "" })}>
           <div className="cards">
             <section>
               <h3>Refused</h3>
@@ -199,7 +187,7 @@ function Contents({ id }: { id: string }) {
               )}
             </>
           )}
-        </Card>
+        </Opened>
       )}
     </Answer>
   );

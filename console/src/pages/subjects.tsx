@@ -11,11 +11,10 @@ import {
   TextFilter,
   Time,
 } from "../parts/basics.js";
-import { useApi, useParam, useSetParams } from "../state.js";
+import { setParams, useApi, useParam } from "../state.js";
 import { Erasures } from "../subject/erasures.js";
 
 export default function Subjects() {
-  const setParams = useSetParams();
   const [search] = useParam("search");
   const [after] = useParam("after");
   const found = useApi(["subjects", search, after], async () => {

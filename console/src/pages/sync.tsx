@@ -31,7 +31,7 @@ import { WindowPreview } from "../sync/window-preview.js";
 import { grouped, many } from "../rules/figures.js";
 import { filterText, graceText, headersText, LATE, scheduleText } from "../rules/sync-change.js";
 import { lasting, retimed } from "../rules/times.js";
-import { SLOW_MS, useApi, useMay, useParam, useSetParams, useView } from "../state.js";
+import { SLOW_MS, setParams, useApi, useMay, useParam, useView } from "../state.js";
 
 type Report = Schemas["Report"];
 const RUNS = 20;
@@ -130,7 +130,6 @@ function runs({ schedule, ending_schedule: ending }: Report, zone: string): stri
 }
 
 function Runs({ report }: { report: Report }) {
-  const setParams = useSetParams();
   const [after] = useParam("runs_after");
   const runs = useApi(
     ["runs", report.id, after],
@@ -254,7 +253,6 @@ function Total({ of, report }: { of: Schemas["Run"]; report: Report }) {
 }
 
 function Deliveries({ report }: { report: Report }) {
-  const setParams = useSetParams();
   const [run] = useParam("run");
   const [state] = useParam("delivery");
   const [subject] = useParam("subject");

@@ -16,11 +16,10 @@ import {
 } from "../parts/basics.js";
 import { grouped } from "../rules/figures.js";
 import { posting } from "../rules/snippets.js";
-import { SLOW_MS, useApi, useKeyed, useMay, useParam, useSetParams } from "../state.js";
+import { SLOW_MS, setParams, useApi, useKeyed, useMay, useParam } from "../state.js";
 
 export default function Syncs() {
   const may = useMay();
-  const setParams = useSetParams();
   const [search] = useParam("search");
   const [state] = useParam("state");
   const [after] = useParam("after");

@@ -4,7 +4,7 @@ import { Link } from "wouter";
 import { ProblemError, Unreached } from "../api.js";
 import { grouped } from "../rules/figures.js";
 import { away } from "../rules/times.js";
-import { useSetParams, useView } from "../state.js";
+import { setParams, useParam, useView } from "../state.js";
 
 /** A button that copies text, and says that it did. */
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
@@ -274,8 +274,8 @@ export function Table<Row>({
 
 /** Steps through a list by cursor. The browser's Back is the page before. */
 export function CursorPages({ next, param = "after" }: { next: string | null; param?: string }) {
-  const setParams = useSetParams();
-  const later = new URLSearchParams(location.search).has(param);
+  const [at] = useParam(param);
+  const later = at !== "";
   if (next === null && !later) return null;
   return (
     <nav className="pages" aria-label="Pages">
@@ -308,7 +308,6 @@ export function NumberPages({
   size: number;
   total: number;
 }) {
-  const setParams = useSetParams();
   const last = Math.max(1, Math.ceil(total / size));
   if (last === 1) return <p className="muted">{grouped(String(total))} in all</p>;
   const to = (page: number) => () => setParams({ page: page === 1 ? "" : String(page) });

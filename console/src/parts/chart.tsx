@@ -4,7 +4,7 @@ import "uplot/dist/uPlot.min.css";
 
 import { short } from "../rules/figures.js";
 import type { Series } from "../rules/series.js";
-import { useView } from "../state.js";
+import { useLook } from "../state.js";
 import { written, type Exactness } from "../rules/times.js";
 
 const COLOURS = {
@@ -28,7 +28,7 @@ interface Drawn {
 /** Usage over time. Whoever cannot see it has the table below, with the same numbers. */
 export function Chart(drawn: Drawn) {
   const place = useRef<HTMLDivElement>(null);
-  const { theme } = useView();
+  const { theme } = useLook();
   const pick = useRef(drawn.pick);
   pick.current = drawn.pick;
   const { starts, series, before, exactness, zone } = drawn;

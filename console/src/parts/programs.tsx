@@ -1,3 +1,4 @@
+import { memo } from "react";
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 
 import { API, text, type Schemas } from "../api.js";
@@ -6,7 +7,13 @@ import { useKeyed } from "../state.js";
 import { Card, Code } from "./basics.js";
 
 /** The query that is seen, as programs. */
-export function Programs({ meter, query }: { meter: string; query: Schemas["QueryRequest"] }) {
+export const Programs = memo(function Programs({
+  meter,
+  query,
+}: {
+  meter: string;
+  query: Schemas["QueryRequest"];
+}) {
   const keyed = useKeyed();
   const asked = query as Parameters<typeof curl>[2];
   const programs = [
@@ -32,7 +39,7 @@ export function Programs({ meter, query }: { meter: string; query: Schemas["Quer
       </Tabs>
     </Card>
   );
-}
+});
 
 /** Save the rows of a query as a file, as the server writes them. */
 export async function saveCsv(meter: string, query: Schemas["QueryRequest"]): Promise<void> {

@@ -1,3 +1,4 @@
+import { memo } from "react";
 import { parseAbsolute, type ZonedDateTime } from "@internationalized/date";
 import {
   Button,
@@ -18,7 +19,7 @@ import {
 import type { Range } from "../rules/range.js";
 
 /** A range of instants in a zone, by keyboard or calendar. */
-export function RangePicker({
+export const RangePicker = memo(function RangePicker({
   range,
   zone,
   set,
@@ -69,4 +70,4 @@ export function RangePicker({
       </DateRangePicker>
     </I18nProvider>
   );
-}
+});

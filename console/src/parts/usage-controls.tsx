@@ -1,14 +1,20 @@
+import { memo, useMemo } from "react";
+
 import { api, unwrap, type Schemas } from "../api.js";
-import { SPANS } from "../rules/range.js";
+import { SPANS, type Range } from "../rules/range.js";
 import { WORDS, type Seen } from "../seen.js";
-import { useApi, useParam, useSetParams, useView } from "../state.js";
+import { setParams, useApi, useParam, useView } from "../state.js";
 import { Choice, Name } from "./basics.js";
 import { RangePicker } from "./range-picker.js";
 
 /** What is chosen of a meter's usage: all of it lies in the URL. */
-export function Controls({ meter, seen }: { meter: Schemas["Meter"]; seen: Seen }) {
-  const setParams = useSetParams();
-  const view = useView();
+export const Controls = memo(function Controls({
+  meter,
+  seen,
+}: {
+  meter: Schemas["Meter"];
+  seen: Seen;
+}) {
   const [compare, setCompare] = useParam("compare");
   const [group, setGroup] = useParam("group");
   const [dimension] = useParam("dimension");
@@ -28,7 +34,6 @@ export function Controls({ meter, seen }: { meter: Schemas["Meter"]; seen: Seen 
     undefined,
     dimension !== "",
   );
-  const zones = [...new Set(["UTC", view.own, seen.zone, ...Intl.supportedValuesOf("timeZone")])];
   return (
     <div className="filters">
       <Choice
@@ -40,23 +45,14 @@ export function Controls({ meter, seen }: { meter: Schemas["Meter"]; seen: Seen 
           ...Object.entries(SPANS).map(([name, { words }]) => [name, words] as const),
         ]}
       />
-      <RangePicker
-        range={seen.range}
-        zone={seen.zone}
-        set={(range) => setParams({ ...range, span: "" })}
-      />
+      <RangePicker range={seen.range} zone={seen.zone} set={setRange} />
       <Choice
         label="By"
         value={seen.granularity}
         set={(by) => setParams({ by })}
         options={seen.fit.map((one) => [one, WORDS[one]] as const)}
       />
-      <Choice
-        label="Zone of days"
-        value={seen.zone}
-        set={(zone) => setParams({ zone })}
-        options={zones.map((zone) => [zone, zone] as const)}
-      />
+      <Zones zone={seen.zone} />
       <Choice
         label="Group by"
         value={group}
@@ -103,4 +99,25 @@ export function Controls({ meter, seen }: { meter: Schemas["Meter"]; seen: Seen 
       />
     </div>
   );
+});
+
+function setRange(range: Range): void {
+  setParams({ ...range, span: "" });
 }
+
+/** The zones of the world are some 400: they are drawn anew only where another one is chosen. */
+const Zones = memo(function Zones({ zone }: { zone: string }) {
+  const { own } = useView();
+  const options = useMemo(() => {
+    const names = new Set(["UTC", own, zone, ...Intl.supportedValuesOf("timeZone")]);
+    return [...names].map((name) => [name, name] as const);
+  }, [own, zone]);
+  return (
+    <Choice
+      label="Zone of days"
+      value={zone}
+      set={(chosen) => setParams({ zone: chosen })}
+      options={options}
+    />
+  );
+});

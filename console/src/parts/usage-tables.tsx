@@ -1,4 +1,4 @@
-import { useMemo } from "react";
+import { memo, useMemo } from "react";
 
 import type { Schemas } from "../api.js";
 import { grouped } from "../rules/figures.js";
@@ -6,7 +6,7 @@ import { before, windowStarts } from "../rules/range.js";
 import { groupLabel, SERIES_MAX, seriesOf } from "../rules/series.js";
 import { written } from "../rules/times.js";
 import type { Seen } from "../seen.js";
-import { useSetParams, useView } from "../state.js";
+import { setParams, useView } from "../state.js";
 import { adds, GROUPS_MAX } from "../usage.js";
 import { Empty, Link, Name, Table } from "./basics.js";
 import { Chart } from "./chart.js";
@@ -15,8 +15,10 @@ import { asText, questionOf, Why } from "./why-link.js";
 type Meter = Schemas["Meter"];
 const ROWS_SHOWN = 200;
 
-/** The windows of a meter's usage, as a chart and as a table of the same numbers. */
-export function Windows({
+/** The windows of a meter's usage, as a chart and as a table of the same numbers. They are drawn anew
+ * where they change, not where something else in the URL does, such as the number that is asked for.
+ */
+export const Windows = memo(function Windows({
   meter,
   seen,
   found,
@@ -30,7 +32,6 @@ export function Windows({
   past: Schemas["UsageRow"][] | undefined;
 }) {
   const { time } = useView();
-  const setParams = useSetParams();
   const starts = useMemo(() => windowStarts(seen.range, seen.granularity, seen.zone), [seen]);
   const series = useMemo(() => seriesOf(found.data, starts, adds(meter)), [found, starts, meter]);
   const pastValues = useMemo(() => {
@@ -132,10 +133,10 @@ export function Windows({
       )}
     </>
   );
-}
+});
 
 /** The subjects with most usage in the range. */
-export function Top({
+export const Top = memo(function Top({
   meter,
   seen,
   rows,
@@ -144,7 +145,6 @@ export function Top({
   seen: Seen;
   rows: readonly Schemas["UsageRow"][];
 }) {
-  const setParams = useSetParams();
   if (rows.length === 0) return <Empty title="No subject has usage in this range" />;
   return (
     <Table
@@ -177,4 +177,4 @@ export function Top({
       ]}
     />
   );
-}
+});

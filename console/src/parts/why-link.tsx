@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-import { useSetParams } from "../state.js";
+import { setParams } from "../state.js";
 
 /** A number that can be asked for: of which meter, which window, whose, with which dimensions. */
 export interface Question {
@@ -44,7 +44,6 @@ export function questionOf(
 }
 
 export function Why({ question, children }: { question: Question; children: ReactNode }) {
-  const setParams = useSetParams();
   return (
     <button
       type="button"

@@ -1,7 +1,8 @@
 import { api, unwrap, type Schemas } from "../api.js";
-import { Answer, Card, CursorPages, Empty, Link, Name, Table } from "../parts/basics.js";
+import { Answer, CursorPages, Empty, Link, Name, Table } from "../parts/basics.js";
+import { Opened } from "../parts/opened.js";
 import { dimensions, grouped } from "../rules/figures.js";
-import { useApi, useParam, useSetParams } from "../state.js";
+import { setParams, useApi, useParam } from "../state.js";
 import { Difference } from "../parts/difference.js";
 
 const CAUSES: Record<Schemas["Correction"]["cause"], string> = {
@@ -15,7 +16,6 @@ const CAUSES: Record<Schemas["Correction"]["cause"], string> = {
 
 /** A run that corrects an earlier one: each entry as it was delivered, and as it is. */
 export function Corrections({ sync }: { sync: Schemas["Report"] }) {
-  const setParams = useSetParams();
   const [run] = useParam("corrections");
   const [after] = useParam("corrections_after");
   const found = useApi(
@@ -34,17 +34,10 @@ export function Corrections({ sync }: { sync: Schemas["Report"] }) {
   );
   if (run === "") return null;
   return (
-    <Card
+    <Opened
+      key={run}
       title="Corrections of late usage"
-      aside={
-        <button
-          type="button"
-          className="button small"
-          onClick={() => setParams({ corrections: "", corrections_after: "" })}
-        >
-          Close
-        </button>
-      }
+      close={() => setParams({ corrections: "", corrections_after: "" })}
     >
       <p className="muted">
         {sync.revisions === "send"
@@ -109,6 +102,6 @@ export function Corrections({ sync }: { sync: Schemas["Report"] }) {
           )
         }
       </Answer>
-    </Card>
+    </Opened>
   );
 }

@@ -1,5 +1,6 @@
 import { api, unwrap, type Schemas } from "../api.js";
-import { Answer, Card, Copy, Facts, State, Time } from "../parts/basics.js";
+import { Answer, Copy, Facts, State, Time } from "../parts/basics.js";
+import { Opened } from "../parts/opened.js";
 import { grouped, many } from "../rules/figures.js";
 import { SLOW_MS, useApi, useParam } from "../state.js";
 
@@ -20,15 +21,10 @@ export function RunManifest({ sync }: { sync: Schemas["Report"] }) {
     run !== "",
   );
   if (run === "") return null;
-  const close = (
-    <button type="button" className="button small" onClick={() => set("")}>
-      Close
-    </button>
-  );
   return (
-    <Card title="Manifest of the run" aside={close}>
+    <Opened key={run} title="Manifest of the run" close={() => set("")}>
       <Answer of={found}>{(one) => <Manifest of={one} />}</Answer>
-    </Card>
+    </Opened>
   );
 }
 

@@ -26,6 +26,7 @@ from meterline.http import json_response
 from meterline.http.operation import Answer, Call
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
+from meterline.meter import NewestRevisions
 from meterline.ports import StoreLost, Unavailable
 from meterline.usage import AccountRow, CatchingUp, Filling
 
@@ -262,14 +263,22 @@ async def _ask_usage(stores: Stores, found: Findings) -> None:
     found.account = await found.part("usage", stores.usage.accounts(stores.log.number))
 
 
-async def _ask_control(stores: Stores, found: Findings) -> None:
+async def _ask_flushed(stores: Stores, found: Findings) -> NewestRevisions | None:
+    """What is counted by the meters in force; which these are."""
     known = await found.part("control", stores.catalogue.newest_revisions())
+    if known is not None:
+        found.version = known.version
+        ends = stores.progress.flushed_ends(stores.log.number, known.in_force)
+        found.flushed = await found.part("control", ends)
+    return known
+
+
+async def _ask_control(stores: Stores, found: Findings) -> None:
+    known = await _ask_flushed(stores, found)
     if known is None:
         return
-    found.version = known.version
     newest, pending = known.in_force, known.newest
     log, progress = stores.log, stores.progress
-    found.flushed = await found.part("control", progress.flushed_ends(log.number, newest))
     found.completions = await found.part("control", progress.completions(log.number, newest))
     # Asked after the flushed ends: what is below them and lacks a meter is in the list by now.
     lists = [
@@ -298,7 +307,7 @@ async def lag_records(stores: Stores) -> int | None:
     found = Findings()
     await _ask_layout(stores, found)
     await _ask_log(stores, found)
-    await _ask_control(stores, found)
+    await _ask_flushed(stores, found)
     if found.ends is None or found.flushed is None:
         return None
     return sum(_lag(found, number) or 0 for number in range(stores.log.partitions))

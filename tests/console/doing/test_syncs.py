@@ -169,7 +169,7 @@ def corrected(server: Server, receiver: Receiver) -> str:
 def test_late_usage_shows_as_a_difference(keyboard: Keyboard, corrected: str) -> None:
     page = keyboard.watched.open(f"/syncs/{corrected}", corrected)
     keyboard.press("Corrections")
-    table = page.get_by_role("region", name="Corrections")
+    table = page.get_by_role("region", name="Corrections", exact=True)
     acme = table.get_by_role("row").filter(has_text="acme")
     expect(acme).to_contain_text("1,001")
     expect(acme).to_contain_text("1,008")

@@ -8,12 +8,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from control.front import Console, accepts_gzip, read_console, routes
+from meterline.access import Scope
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from tests.unit.control.conftest import Api, Client, HandClock
 
 SCRIPT = b"console.log(1);" * 200
 FILES = {
-    "index.html": b"<!doctype html><title>x</title>",
+    "index.html": b'<!doctype html><meta name="meterline-scopes" content="" /><title>x</title>',
     "assets/main-1a.js": SCRIPT,
     "favicon.svg": b"<svg/>",
 }
@@ -45,7 +46,7 @@ async def test_every_page_of_the_console_is_its_index(client: Client, path: str)
     async with client.get(path) as response:
         assert (response.status, response.content_type) == (200, "text/html")
         assert await response.read() == FILES["index.html"]
-        assert response.headers["Cache-Control"] == "no-cache"
+        assert response.headers["Cache-Control"] == "private, no-cache"
         policy = response.headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
         assert "unsafe" not in policy
@@ -70,7 +71,7 @@ async def test_a_file_is_answered_with_its_type_and_kept_for_good(client: Client
         assert response.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     async with client.get("/console/favicon.svg") as response:
         assert response.content_type == "image/svg+xml"
-        assert response.headers["Cache-Control"] == "no-cache"
+        assert response.headers["Cache-Control"] == "private, no-cache"
 
 
 async def test_a_missing_asset_is_not_found(client: Client) -> None:
@@ -102,6 +103,23 @@ async def test_who_has_it_is_told_that_it_holds(client: Client) -> None:
         assert response.headers["ETag"] == tag
     async with client.get("/console/", headers={"If-None-Match": '"other"'}) as response:
         assert response.status == 200
+
+
+async def test_the_index_says_what_its_viewer_may_do() -> None:
+    async def scopes_of(request: web.Request) -> frozenset[Scope]:
+        signed_in = request.headers.get("Cookie") == "signed-in"
+        return frozenset({Scope.USAGE_READ, Scope.STATUS_READ} if signed_in else ())
+
+    app = web.Application()
+    app.add_routes(routes(Console(FILES), scopes_of))
+    tags = []
+    async with TestClient(TestServer(app)) as client:
+        for cookie, scopes in (("none", ""), ("signed-in", "status:read usage:read")):
+            async with client.get("/console/meters", headers={"Cookie": cookie}) as response:
+                assert f'name="meterline-scopes" content="{scopes}" />' in await response.text()
+                assert response.headers["Vary"] == "Accept-Encoding, Cookie"
+                tags.append(response.headers["ETag"])
+    assert tags[0] != tags[1], "who signs in gets another page"
 
 
 async def test_nothing_is_sent_to_the_console(client: Client) -> None:
@@ -138,6 +156,7 @@ def test_the_package_has_a_console_without_inline_code() -> None:
     assert page.lower().startswith("<!doctype html>")
     assert "<style" not in page
     assert "style=" not in page
+    assert page.count('<meta name="meterline-scopes" content="" />') == 1
     assert page.count("<script") == page.count('<script type="module" crossorigin src="/console/')
 
 

@@ -11,6 +11,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from control import front
+from control.front import Console
+from control.routes import all_scopes
 from control.v3.access.keys import V3Keys
 from control.v3.access.sessions import V3Sessions
 from meterline.access import Scope, hash_of, parse_token
@@ -37,6 +40,7 @@ SESSION = "/api/v3/metering/session"
 KEYS = "/api/v3/metering/api-keys"
 OWN = {HEADER: "1"}
 SIGNED_OUT = {"access_mode": "keys", "signed_in": False, "scopes": [], "console": "b1"}
+INDEX = b'<meta name="meterline-scopes" content="" />'
 NEW_KEY = {"name": "more", "scopes": ["keys:read"]}
 
 
@@ -81,6 +85,13 @@ class Page:
                 self.cookie = morsel.value
             return await response.json(content_type=None) if text else None
 
+    async def told(self) -> list[str]:
+        """The scopes that the console's page names."""
+        headers = {"Cookie": f"{COOKIE}={self.cookie}"} if self.cookie else {}
+        async with self.client.get("/console/", headers=headers) as response:
+            assert response.status == 200
+            return (await response.text()).split('content="')[1].split('"')[0].split()
+
     async def sign_in(self, *scopes: Scope) -> str:
         """Sign in with a fresh key; the key."""
         key = await self.keyed.key(*scopes)
@@ -103,6 +114,8 @@ async def served(database: Database, clock: HandClock, mode: str) -> Page:
         *V3Sessions(sessions, clock, "b1").bound(),
     ]
     app.add_routes(mount(bound, V3_PREFIXES, gate))
+    console = Console({"index.html": INDEX})
+    app.add_routes(front.routes(console, sessions.scopes_of if sessions else all_scopes))
     server = TestServer(app)
     await server.start_server(**SERVER_OPTIONS)
     client: Client = TestClient(server, cookie_jar=None)
@@ -145,6 +158,22 @@ async def test_a_key_signs_in_and_its_scopes_are_told(page: Page) -> None:
     assert made["created_by"] == f"key:{token.key_id}"
     problem = await page.ask("GET", "/api/v3/metering/api-keys/x", 404)
     assert problem["type"] == "urn:meterline:problem:not-found"
+
+
+async def test_the_page_names_what_its_viewer_may_do(page: Page) -> None:
+    assert await page.told() == []
+    await page.sign_in(Scope.KEYS_WRITE, Scope.KEYS_READ)
+    assert await page.told() == ["keys:read", "keys:write"]
+    await page.ask("DELETE", SESSION, 204)
+    assert await page.told() == []
+    page.cookie = "made-up"
+    assert await page.told() == []
+
+
+async def test_the_page_is_answered_while_sessions_cannot_be_read(page: Page) -> None:
+    await page.sign_in(Scope.KEYS_READ)
+    page.store.away = True
+    assert await page.told() == []
 
 
 async def test_a_key_may_do_by_cookie_no_more_than_by_itself(page: Page) -> None:
@@ -304,7 +333,7 @@ async def test_nobody_signs_in_where_no_keys_are_asked_for(database: Database) -
     try:
         shown = await page.ask("GET", SESSION)
         assert (shown["access_mode"], shown["signed_in"]) == ("none", True)
-        assert shown["scopes"] == sorted(Scope)
+        assert shown["scopes"] == sorted(Scope) == await page.told()
         await page.ask("POST", SESSION, 409, json={"key": "x"})
         await page.ask("POST", f"{SESSION}/renew", 409)
         await page.ask("DELETE", SESSION, 204)

@@ -1,1 +1,0 @@
-import{B as e,T as t,W as n}from"./index-wRtBJ1rz.js";function r(r){return t([`meters`,r],async()=>n(await e.GET(`/api/v3/metering/meters/{meterId}`,{params:{path:{meterId:r}}})))}export{r as t};

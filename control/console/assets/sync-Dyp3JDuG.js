@@ -1,1 +1,0 @@
-import{B as e,T as t,W as n,w as r}from"./index-wRtBJ1rz.js";function i(i){let a={reportId:decodeURIComponent(i)};return t([`reports`,i],async()=>n(await e.GET(`/api/v3/metering/reports/{reportId}`,{params:{path:a}})),r)}export{i as t};

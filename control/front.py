@@ -104,10 +104,10 @@ class ConsoleFile:
         small = len(self.body) < CONSOLE_GZIP_BYTES_MIN
         return not small and PurePosixPath(self.name).suffix not in _COMPRESSED
 
-    def told(self, scopes: Collection[Scope]) -> "ConsoleFile":
+    def for_viewer(self, scopes: Collection[Scope]) -> "ConsoleFile":
         """The index for a viewer who has these scopes."""
-        words = " ".join(sorted(scopes)).encode()
-        return ConsoleFile(self.name, self.body.replace(_SCOPES % b"", _SCOPES % words))
+        names = " ".join(sorted(scopes)).encode()
+        return ConsoleFile(self.name, self.body.replace(_SCOPES % b"", _SCOPES % names))
 
     async def zipped(self) -> bytes:
         """The bytes as gzip, in a thread the first time: others are answered meanwhile."""
@@ -149,7 +149,7 @@ class Console:
         """The file that the path asks for, or 304."""
         file = self.found(request.match_info.get("path", ""))
         if file is self._index:
-            file = file.told(await scopes_of(request))
+            file = file.for_viewer(await scopes_of(request))
         shrinks = file.name != INDEX and file.shrinks  # the index is short, and made for its viewer
         zipped = shrinks and accepts_gzip(request.headers.get("Accept-Encoding", ""))
         tag = f'"{file.digest}{"-gzip" if zipped else ""}"'

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from typing_extensions import TypedDict
+
 from meterline.limits import FILL_SLICE_EVENTS
 from meterline.usage import Filling
 
@@ -17,6 +19,17 @@ class Backfill(NamedTuple):
     events_filled: int
     events: int
     expected_end_ms: int | None  # None: nothing is filled in yet that it could be told by
+
+
+class StatusBackfillShown(TypedDict):
+    """How far meters are filled in. A slice, and an event, counts once for each meter that lacks
+    it.
+    """
+
+    slices_filled: int
+    slices: int
+    events_filled: int
+    events: int
 
 
 def backfill_of(fillings: Sequence[Filling], now_ms: int) -> Backfill | None:
@@ -42,3 +55,15 @@ def backfill_of(fillings: Sequence[Filling], now_ms: int) -> Backfill | None:
 
 def _work(slices: int, events: int) -> int:
     return events + FILL_SLICE_EVENTS * slices
+
+
+def backfill_shown(backfill: Backfill | None) -> StatusBackfillShown | None:
+    """What v3 shows of it."""
+    if backfill is None:
+        return None
+    return {
+        "slices_filled": backfill.slices_filled,
+        "slices": backfill.slices,
+        "events_filled": backfill.events_filled,
+        "events": backfill.events,
+    }

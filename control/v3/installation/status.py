@@ -17,7 +17,11 @@ from typing_extensions import TypedDict
 from control.handlers import OfStores, Operation
 from control.shapes.optional_members import instant
 from control.stores import Stores
-from control.v3.installation.backfill import Backfill, backfill_of
+from control.v3.installation.backfill import (
+    StatusBackfillShown,
+    backfill_of,
+    backfill_shown,
+)
 from control.v3.installation.catch_up import CatchUpShown, catch_up_shown
 from control.v3.installation.lag import uncounted
 from meterline.access import Scope
@@ -110,17 +114,6 @@ class StatusAccountShown(TypedDict):
     duplicate: int
     conflict: int
     invalid: int
-
-
-class StatusBackfillShown(TypedDict):
-    """How far meters are filled in. A slice, and an event, counts once for each meter that lacks
-    it.
-    """
-
-    slices_filled: int
-    slices: int
-    events_filled: int
-    events: int
 
 
 class StatusPartitionShown(TypedDict):
@@ -345,7 +338,7 @@ def _add_installation(shown: StatusShown, found: Findings, log: Log, now_ms: int
         "growth": _growth(found),
     }
     shown["account"] = _account(found.account)
-    shown["backfill"] = _backfill(backfill_of(found.fillings or (), 0))
+    shown["backfill"] = backfill_shown(backfill_of(found.fillings or (), 0))
     shown["partitions"] = [_partition(found, number, now_ms) for number in range(log.partitions)]
     shown["unavailable"] = found.unavailable
 
@@ -373,17 +366,6 @@ def _partition(found: Findings, number: int, now_ms: int) -> StatusPartitionShow
         "lag_records": _lag(found, number),
         "complete_until": instant(until_ms),
         "catching_up": catch_up_shown(found.catch_ups or (), number, now_ms),
-    }
-
-
-def _backfill(backfill: Backfill | None) -> StatusBackfillShown | None:
-    if backfill is None:
-        return None
-    return {
-        "slices_filled": backfill.slices_filled,
-        "slices": backfill.slices,
-        "events_filled": backfill.events_filled,
-        "events": backfill.events,
     }
 
 

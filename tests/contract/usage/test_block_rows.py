@@ -171,7 +171,7 @@ async def test_rows_that_are_written_twice_or_lost_are_found(
     await world.write(usage_store)
     block = world.block(0, SLICES)
     await rows.make(block, ())
-    again = f"INSERT INTO hours SELECT * FROM hours WHERE block = {block.number}"  # noqa: S608
+    again = f"INSERT INTO hours SELECT * FROM hours WHERE block = {block.number}"
     await usage_store.connection.insert_selected(again, {}, INSERT_SETTINGS)
     assert any("hours weighs" in words for words in await _problems(rows, block))
     await rows.drop([block.number])
@@ -215,7 +215,7 @@ async def test_a_statement_is_not_executed_while_it_runs(
     await made_ready(store, clickhouse, with_tables)
     await world.write(store)
     name = f"meterline-{block.number}-hours"
-    slow = f"SELECT count() FROM numbers(1000000000000) WHERE cityHash64(number) = {block.number}"  # noqa: S608
+    slow = f"SELECT count() FROM numbers(1000000000000) WHERE cityHash64(number) = {block.number}"
     first = asyncio.create_task(connection.lane(READING).query(slow, {}, {"query_id": name}))
     await _running(connection, name, 1)
     with pytest.raises(Unavailable, match="already running"):

@@ -178,7 +178,7 @@ def _inserted(table: Table, rows: str) -> str:
     again, at whatever time, writes nothing (docs/decisions/0094).
     """
     there = f"SELECT count() FROM {table.name} WHERE block = {{number:UInt64}}"  # noqa: S608 - names come from this module
-    return f"INSERT INTO {table.name} SELECT * FROM ({rows}) WHERE ({there}) = 0"
+    return f"INSERT INTO {table.name} SELECT * FROM ({rows}) WHERE ({there}) = 0"  # noqa: S608 - as above
 
 
 def due_statement(

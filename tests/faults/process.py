@@ -169,8 +169,8 @@ class SnaredSeenStore(RocksSeenStore):
 class SnaredBlockRows(ClickHouseBlockRows):
     """Dies once a table of a block, or all of it, is written, or dropped."""
 
-    async def _write(self, statement: str, parameters: dict[str, Any]) -> None:
-        await super()._write(statement, parameters)
+    async def _write(self, name: str, statement: str, parameters: dict[str, Any]) -> None:
+        await super()._write(name, statement, parameters)
         SNARE.passed(Label.BLOCK_TABLE)
 
     async def make(self, block: Block, sources: Sequence[int]) -> None:

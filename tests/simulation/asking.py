@@ -47,6 +47,8 @@ async def look(world: World) -> None:
             raise
     if world.binding.lacking and answered:
         world.fail(f"answered from {world.binding.lost}")
+    if world.minutes.on and answered and (numbers := world.blocks.doubled()):
+        world.fail(f"answered from blocks {numbers}, which have rows twice")
 
 
 def look_through_blocks(world: World) -> None:

@@ -8,6 +8,7 @@ from meterline.usage import Block, BlockState, Due, Seal, columns_of
 from tests.simulation.blocks import BlocksState, Known
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Substitutes
+from tests.simulation.profile import LOST, MINUTES
 
 ENOUGH: Final = 1 << 60
 
@@ -51,8 +52,16 @@ def half_made(state: BlocksState) -> None:
     _put(state, note=note)
 
 
+def repeated(state: BlocksState) -> None:
+    """A statement that is executed again writes its rows again."""
+    _put(state, written=lambda _: ())
+
+
 def uncompared(state: BlocksState) -> None:
-    """Nobody compares how many rows a block has with how many were counted."""
+    """Nobody compares how many rows a block has with how many were counted. Older builds make
+    blocks beside this one: their statements write again.
+    """
+    repeated(state)
     _put(state, damaged=lambda: False)
 
 
@@ -91,6 +100,8 @@ BUSY: Final[dict[str, Any]] = {
     "expire_ms": 0,
 }
 REPEATED: Final = BUSY | {"rates": Rates(crash=1, twice=150)}
+# Users ask by blocks, and what was compared a moment ago is good for a second.
+ASKED: Final = LOST | MINUTES | {"rates": Rates(crash=1, twice=150)}
 CONTROLS: Final[dict[str, Substitutes]] = {
     "blocks that neither overlap nor leave out": Substitutes(blocks=unasked, profile=BUSY),
     "the count-back of blocks": Substitutes(blocks=uncounted, profile=BUSY | {"lossy": 0.3}),
@@ -98,5 +109,6 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "the revisions of a block": Substitutes(blocks=filled, profile=BUSY),
     "blocks that are read when they are whole": Substitutes(blocks=half_made, profile=BUSY),
     "the comparison of blocks": Substitutes(blocks=uncompared, profile=REPEATED),
+    "statements of a block that write once": Substitutes(blocks=repeated, profile=ASKED),
     "blocks of sealed slices": Substitutes(blocks=unsealed, profile=BUSY),
 }

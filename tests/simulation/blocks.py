@@ -1,6 +1,7 @@
 """Blocks of a world: their records, their rows, who makes them, and whoever reads them.
 
-Rows are only added: an insert that lands twice, or late, or in part, is there like that.
+Rows are only added: an insert that lands late, or in part, is there like that. One that lands again
+finds the rows of the first, and adds none.
 """
 
 import random
@@ -201,14 +202,24 @@ class BlocksState:
     # --- the usage store's side ---
 
     def make(self, block: Block, sources: Sequence[int], sight: "Sight") -> None:
-        self.rows.setdefault(block.number, []).extend(self._made(block, sources, sight))
+        self._insert(block.number, self._made(block, sources, sight))
 
     def make_part(
         self, block: Block, sources: Sequence[int], sight: "Sight", rng: random.Random
     ) -> None:
         share = rng.choice((0.0, 0.5, 1.0))
         some = [row for row in self._made(block, sources, sight) if rng.random() < share]
-        self.rows.setdefault(block.number, []).extend(some)
+        self._insert(block.number, some)
+
+    def _insert(self, number: int, rows: Iterable[BlockRow]) -> None:
+        """A statement that finds rows of the block in its table writes nothing."""
+        written = self.written(number)
+        fresh = [row for row in rows if row.cell.table not in written]
+        self.rows.setdefault(number, []).extend(fresh)
+
+    def written(self, number: int) -> Collection[str]:
+        """The tables that have rows of a block."""
+        return {row.cell.table for row in self.rows.get(number, ())}
 
     def _made(self, block: Block, sources: Sequence[int], sight: "Sight") -> list[BlockRow]:
         found: dict[Cell, Aggregate] = {}
@@ -297,6 +308,16 @@ class BlocksState:
         """Whether answers are refused, by the product's own rule."""
         sealed = Sealed(None, (), self.counted())
         return bool(damaged(sealed, Holdings((), {}, (), self.counts())))
+
+    def doubled(self) -> list[int]:
+        """The blocks that are read and have more rows than were counted."""
+        there, counted = self.counts(), self.counted()
+        return [
+            number
+            for number, rows in there.items()
+            if self._state(number) is BlockState.READABLE
+            and any(rows[table] > counted[number].get(table, 0) for table in rows)
+        ]
 
     def note(self, log: int, now_ms: int) -> None:
         """A reader may know the records as they are now, for as long as replaced rows are kept."""

@@ -35,6 +35,7 @@ MENDED = {
     "blocks that a slow clock made": (9, 10),
     "slices that somebody else has sealed": (1,),
     "events that came back without data": (2,),
+    "statements of a block that write once": (167,),
 }
 
 # Worlds of `make simulate` that showed what has a test of its own now: trimming, borders of slices,
@@ -72,7 +73,7 @@ BITES = {
     "blocks that are read when they are whole": 3,
     "blocks of sealed slices": 2,
     "seen store": 2,
-    "version": 36,
+    "version": 80,
     "catch-up from the seen table": 6,
     "completeness from the leader's end": 3,
     "fill marks": 52,

@@ -1,7 +1,8 @@
 """Contract of `BlockRows`, over chDB and a ClickHouse server: rows are those of their slices, added
-up, and what is wrong with them is found by counting back.
+up, written once, and what is wrong with them is found by counting back.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -10,11 +11,15 @@ import pytest
 
 from aggregator.slice.open_slice import OpenSlice
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.bounds import READING
+from meterline.backends.clickhouse.connection import INSERT_SETTINGS, Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import Record, RecordKind
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation, Catalogue, Meter, measures_of
+from meterline.ports import Unavailable
 from meterline.usage import Block, SliceId, Stretch, block_number, differences
+from tests.conftest import made_ready
 from tests.contract.usage.slices import HORIZON_MS, event, meter
 
 NOW_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z
@@ -166,7 +171,8 @@ async def test_rows_that_are_written_twice_or_lost_are_found(
     await world.write(usage_store)
     block = world.block(0, SLICES)
     await rows.make(block, ())
-    await rows.make(block, ())
+    again = f"INSERT INTO hours SELECT * FROM hours WHERE block = {block.number}"
+    await usage_store.connection.insert_selected(again, {}, INSERT_SETTINGS)
     assert any("hours weighs" in words for words in await _problems(rows, block))
     await rows.drop([block.number])
     await rows.make(block, ())
@@ -176,6 +182,58 @@ async def test_rows_that_are_written_twice_or_lost_are_found(
         await server.execute(lose)
     (words,) = [w for w in await _problems(rows, block) if w.startswith("days_by_subject")]
     assert "but days has" in words
+
+
+async def test_statements_that_are_executed_again_write_nothing(
+    rows: ClickHouseBlockRows, usage_store: ClickHouseUsageStore, world: World
+) -> None:
+    """Also late: when what they read is gone."""
+    await world.write(usage_store)
+    parts, merged = [world.block(0, 2), world.block(2, SLICES)], world.block(0, SLICES)
+    numbers = [part.number for part in parts]
+    for part in parts:
+        await rows.make(part, ())
+    await rows.make(merged, numbers)
+    held = {block.number: await rows.held(block.number) for block in (*parts, merged)}
+    assert all(one.rows for one in held[merged.number].values()), "in every table"
+    for part in parts:
+        await rows.make(part, ())
+    await rows.make(merged, numbers)
+    assert {number: await rows.held(number) for number in held} == held
+    await rows.drop(numbers[:1])
+    await rows.make(merged, numbers)
+    assert await rows.held(merged.number) == held[merged.number]
+
+
+async def test_a_statement_is_not_executed_while_it_runs(
+    clickhouse: str, with_tables: set[str], world: World
+) -> None:
+    """Or both would find nothing, and both would write."""
+    connection = Connection(clickhouse)
+    store, rows = ClickHouseUsageStore(connection), ClickHouseBlockRows(connection)
+    block = world.block(0, SLICES)
+    await made_ready(store, clickhouse, with_tables)
+    await world.write(store)
+    name = f"meterline-{block.number}-hours"
+    slow = f"SELECT count() FROM numbers(1000000000000) WHERE cityHash64(number) = {block.number}"
+    first = asyncio.create_task(connection.lane(READING).query(slow, {}, {"query_id": name}))
+    await _running(connection, name, 1)
+    with pytest.raises(Unavailable, match="already running"):
+        await rows.make(block, ())
+    assert block.number not in await rows.counts()
+    first.cancel()
+    await _running(connection, name, 0)
+    await rows.make(block, ())
+    assert await _problems(rows, block) == []
+    await asyncio.gather(first, return_exceptions=True)
+    await store.close()
+
+
+async def _running(connection: Connection, name: str, number: int) -> None:
+    """So many statements of this name run."""
+    statement = "SELECT count() FROM system.processes WHERE query_id = {name:String}"
+    while await connection.query(statement, {"name": name}) != [(number,)]:  # noqa: ASYNC110 - the engine tells nobody
+        await asyncio.sleep(0.01)
 
 
 async def test_rows_are_dropped_by_block(

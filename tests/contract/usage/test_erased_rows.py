@@ -206,7 +206,8 @@ async def test_a_block_is_renamed_as_a_whole(
     )
     await made.make(old, ())
     assert set(await rows.blocks_with(erasing)) == {old.number}
-    await renewed.make(new, [old.number])
+    for _ in range(2):  # a statement that is executed again writes nothing
+        await renewed.make(new, [old.number])
     due = await renewed.due(new, [old.number])
     held = await renewed.held(new.number)
     assert differences(due, held) == []

@@ -101,8 +101,7 @@ def made_statement(block: Block, table: Table, left: Left = NOTHING) -> tuple[st
     """
     rows, parameters = _rows_of_slices(block, table, left)
     parameters["number"] = block.number
-    sql = f"INSERT INTO {table.name} SELECT {{number:UInt64}}, * FROM ({rows})"  # noqa: S608 - names come from this module
-    return sql, parameters
+    return _inserted(table, f"SELECT {{number:UInt64}}, * FROM ({rows})"), parameters  # noqa: S608 - names come from this module
 
 
 def _rows_of_slices(block: Block, table: Table, left: Left) -> tuple[str, dict[str, Any]]:
@@ -126,14 +125,14 @@ def derived_statement(number: int, table: Table) -> tuple[str, dict[str, Any]]:
     """
     base = base_of(table)
     if not table.subject:
-        source = BY_NAME[table.name.removesuffix(_OF_ALL)]
+        source = table.name.removesuffix(_OF_ALL)
         return _added_up(table, source, table.cell, "block = {number:UInt64}"), {"number": number}
     if base is not table:
-        sql = f"INSERT INTO {table.name} SELECT * FROM {base.name} WHERE block = {{number:UInt64}}"  # noqa: S608
-        return sql, {"number": number}
+        rows = f"SELECT * FROM {base.name} WHERE block = {{number:UInt64}}"  # noqa: S608
+        return _inserted(table, rows), {"number": number}
     hours = MEMBER_HOURS if table.members else HOURS
     day = "toUInt32(intDiv(hour, 24)) AS day"
-    return _added_up(table, hours, day, "block = {number:UInt64}"), {"number": number}
+    return _added_up(table, hours.name, day, "block = {number:UInt64}"), {"number": number}
 
 
 def merged_statement(
@@ -141,11 +140,8 @@ def merged_statement(
 ) -> tuple[str, dict[str, Any]]:
     """Insert a table of a block from the same table of smaller ones."""
     where = f"block IN {{sources:Array(UInt64)}} AND {left.kept}"
-    return _added_up(table, table, table.cell, where), {
-        **left.given,
-        "number": number,
-        "sources": list(sources),
-    }
+    given = {**left.given, "number": number, "sources": list(sources)}
+    return _added_up(table, table.name, table.cell, where), given
 
 
 def renewed_statement(
@@ -154,9 +150,8 @@ def renewed_statement(
     """The same under the pseudonym of an erased subject. What is derived, is from the new rows."""
     if table not in (HOURS, MEMBER_HOURS):
         return derived_statement(number, table)
-    sql, parameters = merged_statement(number, sources, table)
-    named = sql.replace(f"FROM {table.name} ", f"FROM {_named(table, erasure)} ")
-    return named, parameters | parameters_of(erasure)
+    sql = _added_up(table, _named(table, erasure), table.cell, "1")
+    return sql, {"number": number, "sources": list(sources), **parameters_of(erasure)}
 
 
 def _named(table: Table, erasure: Erasure | None) -> str:
@@ -168,16 +163,22 @@ def _named(table: Table, erasure: Erasure | None) -> str:
     )
 
 
-def _added_up(table: Table, source: Table, cell: str, where: str) -> str:
+def _added_up(table: Table, source: str, cell: str, where: str) -> str:
     keys = ", ".join(("revision", *table.order))
     subject = "subject, " if table.subject else ""
     named = f"revision, {cell}, {subject}groups"
-    if table.members:
-        return f"""INSERT INTO {table.name} SELECT {{number:UInt64}}, revision, {table.cell}, subject, groups, member
-FROM (SELECT {named}, member FROM {source.name} WHERE {where} GROUP BY {keys})"""  # noqa: S608, E501 - names come from this module
-    return f"""INSERT INTO {table.name}
-SELECT {{number:UInt64}}, revision, {table.cell}, {subject}groups, {_ADDED_NAMES}
-FROM (SELECT {named}, {_ADDED} FROM {source.name} WHERE {where} GROUP BY {keys})"""  # noqa: S608 - names come from this module
+    added, names = ("member", "member") if table.members else (_ADDED, _ADDED_NAMES)
+    rows = f"""SELECT {{number:UInt64}}, revision, {table.cell}, {subject}groups, {names}
+FROM (SELECT {named}, {added} FROM {source} WHERE {where} GROUP BY {keys})"""  # noqa: S608 - names come from this module
+    return _inserted(table, rows)
+
+
+def _inserted(table: Table, rows: str) -> str:
+    """Insert rows of a block, where the table has none of it yet. So a statement that is executed
+    again, at whatever time, writes nothing (docs/decisions/0094).
+    """
+    there = f"SELECT count() FROM {table.name} WHERE block = {{number:UInt64}}"  # noqa: S608 - names come from this module
+    return f"INSERT INTO {table.name} SELECT * FROM ({rows}) WHERE ({there}) = 0"  # noqa: S608 - as above
 
 
 def due_statement(

@@ -53,7 +53,8 @@ class ClickHouseBlockRows:
         async with self._whole():
             left = await self._left()
             for table in sql.TABLES:
-                await self._write(*self._statement(block, sources, table, left))
+                made = self._statement(block, sources, table, left)
+                await self._write(f"meterline-{block.number}-{table.name}", *made)
 
     async def _left(self) -> sql.Left:
         """Which rows are not read, from now on or longer."""
@@ -125,8 +126,12 @@ class ClickHouseBlockRows:
     async def _asked(self, statement: str, parameters: dict[str, Any]) -> Any:
         return await self._connection.query(statement, parameters, SETTINGS)
 
-    async def _write(self, statement: str, parameters: dict[str, Any]) -> None:
-        await self._connection.insert_selected(statement, parameters, _WRITE)
+    async def _write(self, name: str, statement: str, parameters: dict[str, Any]) -> None:
+        """A server does not run two statements of one name at once: so the second one finds what
+        the first wrote, and writes nothing. chDB has no names, and nobody sends it one twice.
+        """
+        named = {**_WRITE, "query_id": name}
+        await self._connection.insert_selected(statement, parameters, named)
 
     @asynccontextmanager
     async def _whole(self) -> AsyncIterator[None]:

@@ -4,10 +4,13 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.journey.deadline import until
 from tests.journey.processes import role_process
 from tests.services.local import free_port
 
+pytestmark = pytest.mark.standard
 WITHIN_S = 100.0  # a handler of the engine would keep the process for 300 s, and silent
 
 

@@ -94,7 +94,7 @@ class LoopWatch:
             self._write("loop_stands", LOOP_ENDS_S, "the process ends, so that a new one goes on")
             self._means.end()
 
-    def _write(self, event: str, seconds: int, words: str) -> None:
+    def _write(self, event: str, seconds: int, reason: str) -> None:
         at = rfc3339_ms(self._clock.now_ms())
-        line = f'timestamp={at} level=error event={event} seconds={seconds} reason="{words}"\n'
+        line = f'timestamp={at} level=error event={event} seconds={seconds} reason="{reason}"\n'
         self._means.write(line.encode())

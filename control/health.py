@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
+from control.in_time import in_time
 from control.stores import Stores
 from meterline.http import json_response
 from meterline.limits import STATUS_PART_TIMEOUT_S
@@ -66,8 +67,7 @@ class Health:
 async def _ask(part: str, check: Check) -> Silent | None:
     """None where the part answers."""
     try:
-        async with asyncio.timeout(STATUS_PART_TIMEOUT_S):
-            await check()
+        await in_time(check(), STATUS_PART_TIMEOUT_S)
     except TimeoutError:
         why = f"did not respond within {STATUS_PART_TIMEOUT_S} s"
         return Silent(part, why, timed_out=True)

@@ -514,6 +514,9 @@ SILENT_BESIDE_OTHERS_AFTER_S: Final = 30  # while it brings others: it brings on
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process
 STUCK_LOOK_S: Final = 5  # how often a worker is looked at for that
 STUCK_STOP_S: Final = 10.0  # for a good end of one that is stuck; then the process ends without
+LOOP_LOOK_S: Final = 5  # how often the event loop of a process is looked at
+LOOP_STANDS_S: Final = 30  # without a turn, after which the stacks of its threads are written
+LOOP_ENDS_S: Final = 300  # and the process ends: nothing that it does takes so long without a turn
 
 # --- traces: each bound is of one process ---
 TRACE_LINKS_MAX: Final = 32  # of a span, to other traces: a page shows no more

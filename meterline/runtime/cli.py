@@ -188,6 +188,7 @@ def _run_role(settings: "Settings", role_name: str, grow_to: object = None) -> N
 
     allocator.bound_allocator()
     process.configure_logs(settings.log_level)
+    process.tell_crashes()
     if role_name == "ingest" and settings.workers > 1 and not worker.is_worker():
         sys.exit(process.run(supervisor.of_gateways(settings)))
     if isinstance(grow_to, int):

@@ -1,6 +1,7 @@
 """A process: its loop, its signals, its log lines, its HTTP server."""
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import os
@@ -29,6 +30,7 @@ T = TypeVar("T")
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 LOCK_SWITCH_S: Final = 0.001
 BACKLOG: Final = 1_024  # connections that wait to be taken
+STDERR: Final = 2  # as a number: whoever holds the lock of the file may be what crashed
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -67,6 +69,14 @@ def configure_logs(level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def tell_crashes() -> None:
+    """A crash in native code writes the stacks of all threads to stderr before it ends the process.
+    Call it again after a library was loaded that takes the signals of a crash.
+    """
+    faulthandler.disable()
+    faulthandler.enable(STDERR)
 
 
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:

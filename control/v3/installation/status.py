@@ -15,6 +15,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.handlers import OfStores, Operation
+from control.in_time import in_time
 from control.shapes.optional_members import instant
 from control.stores import Stores
 from control.v3.installation.backfill import (
@@ -66,8 +67,7 @@ class Findings:
     async def part(self, name: str, asked: Awaitable[_T]) -> _T | None:
         """The answer of a part, or None, with the reason kept under the part's name."""
         try:
-            async with asyncio.timeout(STATUS_PART_TIMEOUT_S):
-                return await asked
+            return await in_time(asked, STATUS_PART_TIMEOUT_S)
         except TimeoutError:
             reason = f"did not answer within {STATUS_PART_TIMEOUT_S} s"
         except Unavailable as error:

@@ -28,7 +28,9 @@ class Repeats:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s  # asked by any thread
         self._known: dict[Hashable, tuple[float, int]] = {}  # since when, and how many
-        self._lock = threading.Lock()  # clients of servers write lines from threads of their own
+        # Clients of servers write lines from threads of their own. A thread may come back while it
+        # holds it: what the collector ends within may write a line, such as a task that is lost.
+        self._lock = threading.RLock()
 
     def admit(self, line: Hashable) -> int | None:
         """How many lines like this one were left out until now; None: leave it out, too."""

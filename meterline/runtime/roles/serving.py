@@ -13,6 +13,7 @@ from meterline.http.tracing import tracing
 from meterline.runtime.allocator import trim_for_ever
 from meterline.runtime.drain import Drain
 from meterline.runtime.process import serve
+from meterline.runtime.roles.loop_watch import LoopWatch
 from meterline.runtime.roles.stores import ended
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.access import host_guard
@@ -36,6 +37,10 @@ async def serve_role(
 ) -> None:
     """Answer requests, and scrapes of metrics; a line of the log tells where."""
     stack.push_async_callback(ended, asyncio.create_task(trim_for_ever()))
+    watch = LoopWatch(CLOCK)
+    stack.push_async_callback(ended, asyncio.create_task(watch.turn_for_ever()))
+    watch.start()
+    stack.callback(watch.close)
     stack.push_async_callback(measured.scrape.close)
     hosts, outermost = host_guard(settings), [measuring(measured.recorder)]
     if measured.tracer.on:

@@ -8,6 +8,7 @@ from meterline.backends.control_store.migrate import migrate
 from meterline.runtime.archive.making import make_backup
 from meterline.runtime.archive.serving import serve_backups
 from meterline.runtime.drain import draining
+from meterline.runtime.process import tell_crashes
 from meterline.runtime.roles.gateway import open_gateway
 from meterline.runtime.roles.reporting import run_until_stopped, secrets_of
 from meterline.runtime.roles.serving import serve_role
@@ -33,6 +34,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         database = adapters.open_control_database(settings, stack, recorder)
         await patience.wait("control", lambda: migrate(database))
         opened = await gathered(settings, patience, stack, database, log, recorder)
+        tell_crashes()  # the engine had taken their signals
         await adapters.put_meters(settings, opened)
         box = await secrets_of(settings, patience, opened)
         counted = counting.aggregation_worker(

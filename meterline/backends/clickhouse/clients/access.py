@@ -12,6 +12,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.httpclient import HttpClient
 from clickhouse_connect.driver.httputil import get_pool_manager
 
+from meterline.backends.clickhouse.clients.crashes import let_crashes_end
 from meterline.limits import CONNECT_TIMEOUT_S, ENGINE_CACHE_BYTES, USAGE_STORE_TIMEOUT_S
 
 # With its first insert the client imports pandas, and that numpy and pyarrow, only to ask whether
@@ -45,6 +46,7 @@ def connected(url: str, access: ServerAccess = PLAIN) -> Client:
     if url.startswith("chdb:"):
         path = url.removeprefix("chdb:")
         options = dict(ENGINE_CACHE_BYTES)
+        let_crashes_end()
         return clickhouse_connect.get_client(interface="chdb", path=path, chdb_options=options)
     parts = urlsplit(url)
     password = unquote(parts.password or "")

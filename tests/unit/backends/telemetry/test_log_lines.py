@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -51,6 +52,24 @@ def test_a_fault_writes_some_lines_a_minute() -> None:
     clock.now_s = LOG_REPEAT_S
     assert repeats.admit("away") == 100 - LOG_REPEATS_MAX
     assert repeats.admit("away") == 0
+
+
+def test_a_finalizer_may_write_a_line_while_one_is_counted() -> None:
+    """The collector comes wherever something is made; what it ends may write a line."""
+    found: list[int | None] = []
+    clock = Hand()
+
+    def seconds() -> float:
+        if not clock.now_s:
+            clock.now_s = 1.0
+            found.append(repeats.admit("of a finalizer"))
+        return clock.now_s
+
+    repeats = Repeats(seconds)
+    writing = threading.Thread(target=lambda: found.append(repeats.admit("away")), daemon=True)
+    writing.start()
+    writing.join(30)
+    assert found == [0, 0]
 
 
 def test_as_many_faults_as_there_are_take_no_more_memory() -> None:

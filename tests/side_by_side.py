@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 # What shares something dear to start. A module that is not here, nor a folder above it, is by
 # itself: the three servers are started once for each process.
@@ -114,7 +115,25 @@ _AMONG: Final = {module: place for place, module in enumerate(TOGETHER) if "/tes
 
 
 class SideBySide(LoadScopeScheduling):
-    """Gives groups to the processes that are free: marks for it do nothing under pytest 9.2."""
+    """Gives groups to the processes that are free: marks for it do nothing under pytest 9.2.
+
+    A process that dies is replaced. xdist 3.8 takes what replaces it for one that knows the tests
+    already, and gives on groups that have ended: the first ends the run, the second may hang it
+    (pytest-xdist 1362, 1378).
+    """
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """What ended in a process that died is not begun again."""
+        groups = self.assigned_work[node]
+        self.assigned_work[node] = {
+            name: tests for name, tests in groups.items() if not all(tests.values())
+        }
+        under_way: str | None = super().remove_node(node)
+        return under_way
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if node in self.registered_collections:  # else it looks for tests still, and asks then
+            super()._reschedule(node)

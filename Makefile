@@ -5,6 +5,7 @@ UV_VERSION := 0.13.9
 PIP_AUDIT_VERSION := 2.10.1
 GOVULNCHECK_VERSION := v1.9.0
 PORT ?= 8888
+AT_ONCE ?= 3
 SCHEDULES ?= 10000
 EXAMPLES ?= 1000
 BODIES ?= 1000000
@@ -66,11 +67,11 @@ quick: install ## run the quick tests: rules and steps, no servers (a minute)
 
 test: needs install ## run quick and standard tests; fetches and starts Kafka, ClickHouse and PostgreSQL
 	$(BIN)/python -m tests.services fetch
-	$(PYTEST) 3 --tier standard $(TESTS)
+	$(PYTEST) $(AT_ONCE) --tier standard $(TESTS)
 
-test-all: needs install ## run all tests, as CI does (50 minutes)
+test-all: needs install ## run all tests, as CI does (50 minutes; AT_ONCE=...)
 	$(BIN)/python -m tests.services fetch
-	$(PYTEST) 3 --tier long $(TESTS)
+	$(PYTEST) $(AT_ONCE) --tier long $(TESTS)
 
 check: needs install ## lint, types, layers, deployment files
 	$(BIN)/ruff check .

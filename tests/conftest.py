@@ -26,6 +26,7 @@ from tests.side_by_side import SideBySide, turn
 from tests.tiers import MARKS, Tier, folder_of, holds_some, tier_of
 
 PARTS_MAX: Final = 200  # of a store that tests share
+LOGS_END: Final = 1_000
 
 # How long an example takes says more of the machine than of the rule.
 settings.register_profile("untimed", deadline=None)
@@ -175,9 +176,17 @@ def image() -> Iterator[Image]:
 
 
 @pytest.fixture(scope="session")
+def fresh_logs() -> Iterator[int]:
+    """Numbers of logs that no other test of this process was given. They are small: whoever works
+    on a log may ask for all that were before it, by their numbers.
+    """
+    return iter(range(1, LOGS_END))
+
+
+@pytest.fixture(scope="session")
 def fresh_numbers() -> Iterator[int]:
-    """Numbers that no other test of this process was given."""
-    return iter(range(1, 60_000))
+    """Numbers that no other test of this process was given, nor any log."""
+    return iter(range(LOGS_END, 60_000))
 
 
 @pytest.fixture(scope="session")

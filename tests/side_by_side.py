@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 # What shares something dear to start. A module that is not here, nor a folder above it, is by
 # itself: the three servers are started once for each process.
@@ -29,7 +30,7 @@ TOGETHER: Final = {
         ),
         "flights",
     ),
-    # The longest three: each begins in a process, while the store that it rewrites is small.
+    # By themselves, so that none of the aggregator's groups is the last to end.
     "unit/aggregator/test_dropped_revisions.py": "unit/aggregator/test_dropped_revisions.py",
     "unit/aggregator/test_erasure.py": "unit/aggregator/test_erasure.py",
     "unit/aggregator": "unit/aggregator",
@@ -52,17 +53,15 @@ APART: Final = frozenset({"simulation/test_worlds.py"})
 # Begun in this order: what takes the longest comes first, what works in turn with what waits, so
 # that both cores are used. What is not here follows, then whatever goes test by test.
 LONGEST: Final = (
-    # Rewrites whole tables of the store that its process has: ten times as long once that is large,
-    # so no process does this after contract/usage.
-    "unit/aggregator/test_dropped_revisions.py",
-    "unit/aggregator/test_erasure.py",
-    "unit/aggregator",
     "flights",
-    "contract/usage",
+    "unit/aggregator",
     "faults/test_faults.py",
+    "contract/usage",
     "journey/test_crashes.py",
+    "unit/aggregator/test_dropped_revisions.py",
     "conformance",
     "journey/test_erasure.py",
+    "unit/aggregator/test_erasure.py",
     "console/doing",
     "journey/test_late.py",
     "console",
@@ -114,7 +113,25 @@ _AMONG: Final = {module: place for place, module in enumerate(TOGETHER) if "/tes
 
 
 class SideBySide(LoadScopeScheduling):
-    """Gives groups to the processes that are free: marks for it do nothing under pytest 9.2."""
+    """Gives groups to the processes that are free: marks for it do nothing under pytest 9.2.
+
+    A process that dies is replaced. xdist 3.8 takes what replaces it for one that knows the tests
+    already, and gives on groups that have ended: the first ends the run, the second may hang it
+    (pytest-xdist 1362, 1378).
+    """
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """What ended in a process that died is not begun again."""
+        groups = self.assigned_work[node]
+        self.assigned_work[node] = {
+            name: tests for name, tests in groups.items() if not all(tests.values())
+        }
+        under_way: str | None = super().remove_node(node)
+        return under_way
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if node in self.registered_collections:  # else it looks for tests still, and asks then
+            super()._reschedule(node)

@@ -32,6 +32,7 @@ NODE_SETTINGS = {
     # Under its old session a restarted broker is refused; the default of 9 s makes a test wait.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
+    "metadata.max.idle.interval.ms": "0",  # else records of nothing, twice a second
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "log.cleaner.dedupe.buffer.size": "8388608",  # default 128 MB: a quarter of the heap

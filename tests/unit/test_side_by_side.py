@@ -1,11 +1,14 @@
 """What runs side by side, and what may not."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.side_by_side import APART, LONGEST, TOGETHER, group, turn
+from tests.side_by_side import APART, LONGEST, TOGETHER, SideBySide, group, turn
 
 TESTS = Path(__file__).parents[1]
 JOURNEYS = re.compile(r"\b(?:journey|embedded_journey|distributed_journey): Journey\b")
@@ -50,3 +53,78 @@ def test_what_is_waited_for_comes_last_of_its_group() -> None:
     in_turn = sorted(flights, key=lambda place: turn(f"tests/{place}::test_x"))
     assert in_turn == flights
     assert in_turn[-1] == "journey/test_by_schedule.py"
+
+
+class Process:
+    """One that runs tests, and notes which it is given."""
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+        self.shutting_down = False
+        self.gateway = SimpleNamespace(id="one of them")
+
+    def send_runtest_some(self, places: Sequence[int]) -> None:
+        assert places, "it would wait for a test for ever"
+        self.given += [TESTS_OF_A_RUN[place] for place in places]
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+TESTS_OF_A_RUN = [
+    f"tests/journey/test_{name}.py::test_{number}" for name in "abcdefgh" for number in range(3)
+]
+
+
+@pytest.fixture
+def run() -> Any:
+    """A run of two processes, which have begun."""
+    option = SimpleNamespace(loadscopereorder=False)
+    config: Any = SimpleNamespace(getvalue=lambda _: ["2*popen"], option=option)
+    made: Any = SideBySide(config, None)
+    for process in (Process(), Process()):
+        made.add_node(process)
+        made.add_node_collection(process, TESTS_OF_A_RUN)
+    made.schedule()
+    return made
+
+
+def _passed(run: Any, process: Process, first: int, end: int) -> None:
+    """Some of the tests that it was given pass, one after the other."""
+    for place in range(first, end):
+        run.mark_test_complete(process, TESTS_OF_A_RUN.index(process.given[place]))
+
+
+def _to_the_end(run: Any, processes: dict[Process, int]) -> None:
+    """All that is left passes; so many tests of each process did before."""
+    while run.has_pending:
+        for process, first in processes.items():
+            processes[process] = len(process.given)
+            _passed(run, process, first, processes[process])
+
+
+def test_a_process_that_dies_while_another_is_replaced_does_not_end_the_run(run: Any) -> None:
+    first, second = run.nodes
+    newer = [Process(), Process()]
+    for died, process in zip((first, second), newer, strict=True):
+        assert run.remove_node(died) == died.given[0]
+        run.add_node(process)
+    for process in newer:
+        assert process.given == [], "it looks for tests still"
+        run.add_node_collection(process, TESTS_OF_A_RUN)
+        run.schedule()
+    _to_the_end(run, dict.fromkeys(newer, 0))
+    assert sorted(newer[0].given + newer[1].given) == TESTS_OF_A_RUN
+
+
+def test_what_ended_in_a_process_that_died_is_not_begun_again(run: Any) -> None:
+    first, second = run.nodes
+    _passed(run, first, 0, 4)
+    passed = first.given[:4]
+    assert run.remove_node(first) == first.given[4]
+    newer = Process()
+    run.add_node(newer)
+    run.add_node_collection(newer, TESTS_OF_A_RUN)
+    run.schedule()
+    _to_the_end(run, {second: 0, newer: 0})
+    assert sorted(passed + second.given + newer.given) == TESTS_OF_A_RUN

@@ -203,9 +203,13 @@ async def test_a_server_is_added(two_servers: Shards, fresh_numbers: Iterator[in
 
 
 async def test_who_does_not_know_of_a_new_server_begins_no_partition(
-    two_servers: Shards, fresh_numbers: Iterator[int], tmp_path: Path, migrated: Path
+    two_servers: Shards,
+    fresh_logs: Iterator[int],
+    fresh_numbers: Iterator[int],
+    tmp_path: Path,
+    migrated: Path,
 ) -> None:
-    log, of = next(fresh_numbers), meter(next(fresh_numbers))
+    log, of = next(fresh_logs), meter(next(fresh_numbers))
     urls = two_servers.urls(f"late_{uuid4().hex}")
     store = await opened(urls)
     shutil.copy(migrated, tmp_path / "control.db")

@@ -17,12 +17,12 @@ from tests.unit.aggregator.world import PARTITIONS, Hands, World
 async def world(
     tmp_path: Path,
     usage_store: ClickHouseUsageStore,
-    fresh_numbers: Iterator[int],
+    fresh_logs: Iterator[int],
     migrated: Path,
 ) -> AsyncIterator[World]:
     clock = Hands()
     log = open_sqlite_log(tmp_path / "log", PARTITIONS, clock)
-    log.number = next(fresh_numbers)
+    log.number = next(fresh_logs)
     shutil.copy(migrated, tmp_path / "control.db")
     made = World(tmp_path, log, usage_store, clock)
     yield made

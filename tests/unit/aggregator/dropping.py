@@ -32,7 +32,7 @@ from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft
 from meterline.number import UNIT
 from meterline.usage import Masks, RevisionNotice, Unsealed, UsageQuery
 from meterline.window import DAY_MS
-from tests.unit.aggregator.erasing import Watched
+from tests.unit.aggregator.erasing import Looking, Watched
 from tests.unit.aggregator.world import PARTITIONS, World, numbered
 
 KEPT_MS: Final = 400 * DAY_MS
@@ -57,12 +57,14 @@ class Dropping:
         self.sent = 0
         self.looks = 0
         self.watched = False
+        self.looking = Looking(self.watch)
         self.portions = PORTIONS
         self.masks: Masks | None = None  # where somebody is erased
         self.read()
 
     def read(self) -> None:
         """Answers are read through blocks as they are now."""
+        self.looking.changed = True
         self.world.usage.read_blocks(
             BlockSnapshot(SqlBlockLedger(self.world.database), self.number, self.masks)
         )
@@ -141,7 +143,7 @@ class Dropping:
             await self.send(4)
 
     def dropper(self, fate: Callable[[], str] = lambda: "well") -> DroppedRevisions:
-        looked = self.watch
+        looked = self.looking
         database = self.world.database
         stores = RevisionStores(
             Watched(self.ledger, fate, looked),
@@ -161,8 +163,8 @@ class Dropping:
     def maker(self, fate: Callable[[], str] = lambda: "well") -> BlockMaker:
         return BlockMaker(
             self.number, PARTITIONS,
-            Watched(SqlBlockLedger(self.world.database), fate, self.watch),
-            Watched(self.block_rows(), fate, self.watch), self.catalogue,
+            Watched(SqlBlockLedger(self.world.database), fate, self.looking),
+            Watched(self.block_rows(), fate, self.looking), self.catalogue,
             self.world.clock, self.chance, 3,
         )  # fmt: skip
 

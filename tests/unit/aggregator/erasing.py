@@ -1,8 +1,9 @@
 """A world in which a subject is erased, and somebody looks at every step."""
 
 import random
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import update
@@ -40,13 +41,48 @@ TEXT_COLUMNS = (
 )
 
 
+# What changes no store, of the ports that are watched.
+READS: Final = frozenset(
+    (
+        *("blocks", "events_within", "lacking", "late_kept", "numbers", "sealed_after"),
+        *("counts", "due", "held"),
+        *("blocks_with", "refusals_of", "rows_by_slice"),
+        *("redriven", "revision_notices", "sealed_ends", "unfilled", "unfinished"),
+    )
+)
+
+
+class Looking:
+    """Somebody who looks after each call, unless nothing can have changed since the last look."""
+
+    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+        self._look = look
+        self._changing = 0
+        self.changed = True
+
+    @contextmanager
+    def during(self, name: str) -> Iterator[None]:
+        """A call is under way; also one that fails may have changed something."""
+        changes = name not in READS
+        self._changing += changes
+        self.changed |= changes
+        try:
+            yield
+        finally:
+            self._changing -= changes
+
+    async def __call__(self) -> None:
+        """A call has ended."""
+        if self.changed or self._changing:
+            self.changed = False
+            await self._look()
+
+
 class Watched:
     """A port of which each call may die or fail, and before and after which somebody looks."""
 
-    def __init__(
-        self, port: Any, fate: Callable[[], str], look: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._port, self._fate, self._look = port, fate, look
+    def __init__(self, port: Any, fate: Callable[[], str], looking: Looking) -> None:
+        self._port, self._fate, self._looking = port, fate, looking
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._port, name)
@@ -56,8 +92,9 @@ class Watched:
         async def call(*args: Any, **named: Any) -> Any:
             fate = self._fate()
             _suffer(fate, "before")
-            answer = await real(*args, **named)
-            await self._look()
+            with self._looking.during(name):
+                answer = await real(*args, **named)
+            await self._looking()
             _suffer(fate, "after")
             return answer
 
@@ -76,18 +113,18 @@ def eraser_of(
     ledger: SqlErasureStore,
     rows: ClickHouseErasedRows,
     fate: Callable[[], str],
-    look: Callable[[], Awaitable[None]],
+    looking: Looking,
 ) -> Eraser:
     """One whose every call may die or fail, and before and after which somebody looks."""
     connection = world.usage.connection
 
     def renewed(erasure: Erasure) -> Any:
-        return Watched(ClickHouseBlockRows(connection, erasure=erasure), fate, look)
+        return Watched(ClickHouseBlockRows(connection, erasure=erasure), fate, looking)
 
     stores = ErasedStores(
-        Watched(ledger, fate, look),
-        Watched(rows, fate, look),
-        Watched(SqlBlockLedger(world.database), fate, look),
+        Watched(ledger, fate, looking),
+        Watched(rows, fate, looking),
+        Watched(SqlBlockLedger(world.database), fate, looking),
         renewed,
         world.log,
         world.log.compact,
@@ -113,10 +150,12 @@ class Erasing:
         self.every: list[tuple[str, int]] = []
         self.looks = 0
         self.refused = 0
+        self.looking = Looking(self.look)
         self.read()
 
     def read(self) -> None:
         """Answers are read through blocks and masks, both as they are now."""
+        self.looking.changed = True
         snapshot = BlockSnapshot(SqlBlockLedger(self.world.database), self.number, self.masks)
         self.world.usage.read_blocks(snapshot)
 
@@ -176,14 +215,14 @@ class Erasing:
         return fate
 
     def eraser(self, fate: Callable[[], str] = lambda: "well") -> Eraser:
-        return eraser_of(self.world, self.ledger, self.rows, fate, self.look)
+        return eraser_of(self.world, self.ledger, self.rows, fate, self.looking)
 
     def maker(self, fate: Callable[[], str] = lambda: "well") -> BlockMaker:
         rows = ClickHouseBlockRows(self.world.usage.connection, self.masks)
         return BlockMaker(
             self.number, PARTITIONS,
-            Watched(SqlBlockLedger(self.world.database), fate, self.look),
-            Watched(rows, fate, self.look), self.meters,  # type: ignore[arg-type]
+            Watched(SqlBlockLedger(self.world.database), fate, self.looking),
+            Watched(rows, fate, self.looking), self.meters,  # type: ignore[arg-type]
             self.world.clock, random.Random(self.number), 3,
         )  # fmt: skip
 

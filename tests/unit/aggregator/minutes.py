@@ -30,7 +30,7 @@ from meterline.usage import (
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS, WindowSize, rfc3339
 from tests.contract.usage.refolded import refolded_usage
 from tests.unit.aggregator.dropping import Dropping
-from tests.unit.aggregator.erasing import Watched, eraser_of
+from tests.unit.aggregator.erasing import Looking, Watched, eraser_of
 from tests.unit.aggregator.world import PARTITIONS
 
 TERMS = RetentionTerms(minutes_ms=90 * DAY_MS)
@@ -114,8 +114,8 @@ class Minutes:
         periods = Months(self.world.usage.connection)
         periods.begin_ms = self.january_ms
         log, checked = self.world.log.number, CheckedPeriods(periods, self.integrity)
-        ledger: Any = Watched(SqlRetention(self.world.database), fate, nothing)
-        store: Any = Watched(checked, fate, nothing)
+        ledger: Any = Watched(SqlRetention(self.world.database), fate, Looking(nothing))
+        store: Any = Watched(checked, fate, Looking(nothing))
         return Retention(store, ledger, TERMS, log)
 
     async def dropped(self) -> None:
@@ -131,7 +131,7 @@ class Minutes:
         self.it.masks = Masks(ledger)
         asked = await ledger.ask("default", subject, self.it.now_ms)
         rows = ClickHouseErasedRows(world.usage.connection)
-        eraser = eraser_of(world, ledger, rows, lambda: "well", look)
+        eraser = eraser_of(world, ledger, rows, lambda: "well", Looking(look))
         for _ in range(3):
             await eraser.turn()
             world.clock.at_ms += SLICE_SPAN_MS

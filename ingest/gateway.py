@@ -22,7 +22,7 @@ from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, raw_body
 from meterline.http.shapes import AnyParameters
-from meterline.http.tracing import TRACE, RequestTrace
+from meterline.http.tracing import RequestTrace, current_trace
 from meterline.limits import BODY_BYTES_MAX
 from meterline.ports import SILENT, Clock, Recorder, metrics
 from meterline.problem import Problem, ProblemType
@@ -138,7 +138,7 @@ class Gateway:
     async def _post(self, status: int, call: Call[Any, None]) -> web.Response:
         """The answer once all is durable."""
         request, principal = call.request, call.principal
-        trace = request.get(TRACE)  # None where traces are off
+        trace = current_trace()  # None where traces are off
         since_ns = 0 if trace is None else trace.tracer.now_ns()
         try:
             admitted, recorded_ms, partitions = await self._admitted(request, principal)

@@ -56,6 +56,9 @@ class Publisher:
         recorder: Recorder = SILENT,
     ) -> None:
         self._recorder = recorder
+        self._accepted = recorder.counter(metrics.INGEST_EVENTS, "accepted")
+        self._packed = recorder.observer(metrics.PACK_EVENTS)
+        self._appended = recorder.observer(metrics.APPEND_SECONDS)
         self._log = log
         self._clock = clock
         self._waiting_ms_max = waiting_ms_max
@@ -101,7 +104,7 @@ class Publisher:
             if problem.type is ProblemType.UNAVAILABLE:
                 self._recorder.count(metrics.INGEST_EVENTS, len(events), "unavailable")
             raise
-        self._recorder.count(metrics.INGEST_EVENTS, len(events), "accepted")
+        self._accepted(len(events))
 
     async def _publish(
         self, events: Sequence[Admitted], recorded_ms: int | None, partitions: int
@@ -166,7 +169,7 @@ class Publisher:
         began_s = time_s()
         error = await self._append_all(partition, texts)
         if error is None:
-            self._recorder.observe(metrics.APPEND_SECONDS, time_s() - began_s)
+            self._appended(time_s() - began_s)
         elif isinstance(error, Unavailable):
             self._recorder.count(metrics.STORE_ERRORS, 1, "log")
         return error
@@ -175,7 +178,7 @@ class Publisher:
         try:
             packs = packs_of(texts)
             for pack in packs:
-                self._recorder.observe(metrics.PACK_EVENTS, pack.events)
+                self._packed(pack.events)
             if len(packs) == 1:
                 await self._log.append(partition, packs[0].value)
                 return None

@@ -8,7 +8,9 @@ with `SERVER_OPTIONS`.
 import random
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextvars import ContextVar
+from functools import lru_cache
 from http import HTTPStatus
+from time import perf_counter
 from typing import Any, Final
 
 import msgspec
@@ -52,7 +54,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TWO_DIGITS: Final = tuple(high + low for high in _CROCKFORD for low in _CROCKFORD)
-_SHIFTS: Final = tuple(range(120, -1, -10))
+_TIME_SHIFTS: Final = tuple(range(40, -1, -10))
+_CHANCE_SHIFTS: Final = tuple(range(70, -1, -10))
 _log: Final = structlog.get_logger("meterline.http")
 _current: Final[ContextVar[str]] = ContextVar("request_id", default="")
 _BY_STATUS: Final = {
@@ -62,8 +65,15 @@ _BY_STATUS: Final = {
 
 def new_request_id(clock: Clock) -> str:
     """A fresh ULID (the library's own way is five times as slow, and every request has one)."""
-    number = clock.now_ms() << 80 | random.getrandbits(80)
-    return "".join([_TWO_DIGITS[number >> bits & 1023] for bits in _SHIFTS])
+    number = random.getrandbits(80)
+    chance = [_TWO_DIGITS[number >> bits & 1023] for bits in _CHANCE_SHIFTS]
+    return _digits_of(clock.now_ms()) + "".join(chance)
+
+
+@lru_cache(maxsize=1)
+def _digits_of(now_ms: int) -> str:
+    """Several requests come in a millisecond."""
+    return "".join([_TWO_DIGITS[now_ms >> bits & 1023] for bits in _TIME_SHIFTS])
 
 
 def with_request_id(
@@ -73,6 +83,14 @@ def with_request_id(
     if request_id := _current.get():
         line.setdefault("request", request_id)
     return line
+
+
+class CutOff(ConnectionResetError):
+    """A request that failed in the middle of its answer, after so many seconds."""
+
+    def __init__(self, took_s: float) -> None:
+        super().__init__("failed in the middle of an answer")
+        self.took_s = took_s
 
 
 def answer_headers(request: web.Request) -> dict[str, str]:
@@ -92,7 +110,7 @@ def problem_middleware(clock: Clock) -> Middleware:
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request_id = new_request_id(clock)
+        began_s, request_id = perf_counter(), new_request_id(clock)
         request[REQUEST_ID] = request_id
         request[HOLDING] = holding = Holding(room)
         _current.set(request_id)
@@ -126,7 +144,7 @@ def problem_middleware(clock: Clock) -> Middleware:
         # until the collector comes by.
         problem.__traceback__ = None
         if request.writer.output_size:
-            raise ConnectionResetError("failed in the middle of an answer")
+            raise CutOff(perf_counter() - began_s)
         headers = {**extra, **request.get(LIMIT_HEADERS, {}), **problem.headers}
         return problem_response(problem, request_id, request.path, headers)
 

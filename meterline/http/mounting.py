@@ -9,7 +9,7 @@ from meterline.http.gate import Gate
 from meterline.http.operation import Bound
 from meterline.http.reading import read_call
 from meterline.http.scrape import OPERATION
-from meterline.http.tracing import TRACE
+from meterline.http.tracing import current_trace
 
 # Both prefixes of OpenMeter's history; the first is the contract's.
 V3_PREFIXES: Final = ("/api/v3/metering", "/api/v3/openmeter")
@@ -33,7 +33,7 @@ def _answering(one: Bound, gate: Gate) -> Callable[[web.Request], Awaitable[web.
 
     async def handle(request: web.Request) -> web.StreamResponse:
         request[OPERATION] = operation.id
-        if (trace := request.get(TRACE)) is not None:
+        if (trace := current_trace()) is not None:
             trace.begin()
         principal = gate.enter(request, operation.scope)
         return await answer(await read_call(operation, request, principal))

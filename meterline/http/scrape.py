@@ -6,21 +6,20 @@ does not wait for it longer than `METRIC_WAIT_S`.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 from typing import Final
 
 import structlog
 from aiohttp import web
 from aiohttp.hdrs import ACCEPT
-from aiohttp.typedefs import Handler, Middleware
 
+from meterline.http.answers import REQUEST_ID
+from meterline.http.connections import Answered
 from meterline.limits import METRIC_ASK_S, METRIC_ASK_TIMEOUT_S, METRIC_WAIT_S
-from meterline.ports import OTHER, Recorder, Unavailable, metrics
+from meterline.ports import OTHER, Recorder, Tell, Unavailable, metrics
 
 OPERATION: Final = web.RequestKey("operation", str)
 TRACE_ID: Final = web.RequestKey("trace_id", str)  # where it is sampled
 PATH: Final = "/metrics"
-_GONE: Final = "499"  # nobody waited for the answer to its end
 _log: Final = structlog.get_logger("meterline.http")
 # Sets gauges; raises `Unavailable` where what it asks does not answer.
 Look = Callable[[], Awaitable[None]]
@@ -99,31 +98,30 @@ async def _looked(look: Look) -> None:
         _log.exception("metrics", action="failed")
 
 
-def measuring(recorder: Recorder) -> Middleware:
-    """The outermost middleware: tells each request, by its operation and status. Whatever is no
-    operation is one: paths that are made up make no series.
+def measuring(recorder: Recorder, *, traced: bool = False) -> Answered:
+    """Tells each answer of a `Runner`, by its operation and status. Whatever is no operation is
+    one: paths that are made up make no series. `traced`: some requests have a `TRACE_ID`.
+
+    Every request pays for this. So it is no middleware, whose coroutine costs more than all it
+    does, and it asks for no key that is absent as a rule: aiohttp raises and catches for it.
     """
+    series: dict[tuple[str, int], Tell] = {}  # as many as there are series
 
-    @web.middleware
-    async def measure(request: web.Request, handler: Handler) -> web.StreamResponse:
-        time_s = asyncio.get_running_loop().time
-        began_s, status = time_s(), _GONE
+    def bound(operation: str, status: int) -> Tell:
+        counted, timed = metrics.HTTP_REQUESTS, metrics.HTTP_SECONDS
+        tell = series[operation, status] = recorder.timer(counted, timed, operation, str(status))
+        return tell
+
+    def answered(request: web.BaseRequest, response: web.StreamResponse, took_s: float) -> None:
         try:
-            response = await handler(request)
-            status = str(response.status)
-            return response
-        except web.HTTPException as error:
-            status = str(error.status)
-            raise
-        except Exception:
-            status = str(HTTPStatus.INTERNAL_SERVER_ERROR.value)
-            raise
-        finally:
-            operation = request.get(OPERATION, OTHER)
-            recorder.count(metrics.HTTP_REQUESTS, 1, operation, status)
-            took_s = time_s() - began_s
-            recorder.observe(metrics.HTTP_SECONDS, took_s, operation)
-            if trace_id := request.get(TRACE_ID):
-                recorder.exemplify(metrics.HTTP_SECONDS, took_s, trace_id, operation)
+            operation = request[OPERATION]
+        except KeyError:
+            if REQUEST_ID not in request:
+                return  # it was no HTTP: the application never saw it
+            operation = OTHER
+        status = response.status
+        (series.get((operation, status)) or bound(operation, status))(took_s)
+        if traced and (trace_id := request.get(TRACE_ID)):
+            recorder.exemplify(metrics.HTTP_SECONDS, took_s, trace_id, operation)
 
-    return measure
+    return answered

@@ -20,8 +20,6 @@ from meterline.ports import (
     parse_traceparent,
 )
 
-_current: Final[ContextVar[str]] = ContextVar("trace_id", default="")
-
 
 class RequestTrace:
     """The trace of a request: that of its header, else that of an event which it brings, else its
@@ -41,7 +39,6 @@ class RequestTrace:
 
     def _begin(self, parent: TraceContext | None, *links: TraceContext) -> None:
         self.span = self.tracer.begin(Work.REQUEST, parent, links, self._since_ns)
-        _current.set("" if self.span is None else self.span.context.trace)
 
     def of_events(self, contexts: list[TraceContext]) -> None:
         """Its events bring these, all sampled. Where the request says nothing, it belongs to the
@@ -57,7 +54,14 @@ class RequestTrace:
         return self.tracer.begin(work, self.span.context, since_ns=since_ns)
 
 
-TRACE: Final = web.RequestKey("trace", RequestTrace)
+_current: Final[ContextVar[RequestTrace | None]] = ContextVar("trace", default=None)
+
+
+def current_trace() -> RequestTrace | None:
+    """That of the request which is answered here; None where traces are off. (A key of the request
+    would cost more where it is absent: aiohttp raises and catches).
+    """
+    return _current.get()
 
 
 def tracing(tracer: Tracer) -> Middleware:
@@ -70,7 +74,8 @@ def tracing(tracer: Tracer) -> Middleware:
         if len(header) == 1:  # W3C 3.2: of several, none is right
             state = ",".join(request.headers.getall(TRACESTATE, ()))
             parent = parse_traceparent(header[0].strip(), state)
-        request[TRACE] = it = RequestTrace(tracer, parent)
+        it = RequestTrace(tracer, parent)
+        _current.set(it)
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
         try:
             response = await handler(request)
@@ -80,7 +85,7 @@ def tracing(tracer: Tracer) -> Middleware:
             status = error.status
             raise
         finally:
-            _current.set("")  # the next request of this connection is another one
+            _current.set(None)  # the next request of this connection is another one
             if it.span is not None:
                 request[TRACE_ID] = it.span.context.trace
                 _end(it.span, request, status)
@@ -103,6 +108,7 @@ def with_trace_id(
     _logger: object, _method: str, line: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     """A processor of structlog: every line that is written for a traced request names its trace."""
-    if trace_id := _current.get():
-        line.setdefault("trace_id", trace_id)
+    trace = _current.get()
+    if trace is not None and trace.span is not None:
+        line.setdefault("trace_id", trace.span.context.trace)
     return line

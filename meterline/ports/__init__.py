@@ -11,7 +11,7 @@ a step never swallows one.
 from typing import Protocol
 
 from meterline.ports import declared as metrics
-from meterline.ports.metric import OTHER, SILENT, Kind, Label, Metric, Recorder
+from meterline.ports.metric import OTHER, SILENT, Kind, Label, Metric, Recorder, Tell
 from meterline.ports.trace import (
     TRACEPARENT,
     TRACEPARENT_CHARS,

@@ -1,10 +1,12 @@
 """What a metric is, and the port that measurements are told to (pure)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol, final
 
 OTHER: Final = "other"  # the value of a label that is not one of those declared
+Tell = Callable[[float], None]
 
 
 class Kind(Enum):
@@ -60,6 +62,20 @@ class Recorder(Protocol):
         """A value of a histogram."""
         ...
 
+    def counter(self, metric: Metric, *labels: str) -> Tell:
+        """`count` of one series. For what each request tells: its labels are looked up once."""
+        ...
+
+    def observer(self, metric: Metric, *labels: str) -> Tell:
+        """`observe` of one series, as `counter` is `count`."""
+        ...
+
+    def timer(self, counted: Metric, timed: Metric, *labels: str) -> Tell:
+        """Both at once, for what each request tells: 1 of a counter and a value of a histogram. The
+        labels are the counter's; the histogram has the first of them.
+        """
+        ...
+
     def exemplify(self, metric: Metric, value: float, trace_id: str, *labels: str) -> None:
         """A value of a histogram that was observed was that of a trace: it is an example of its
         bucket.
@@ -81,11 +97,27 @@ class _Silent:
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
         """See `Recorder`."""
 
+    def counter(self, metric: Metric, *labels: str) -> Tell:  # noqa: ARG002 - the port's
+        """See `Recorder`."""
+        return _to_nobody
+
+    def observer(self, metric: Metric, *labels: str) -> Tell:  # noqa: ARG002 - the port's
+        """See `Recorder`."""
+        return _to_nobody
+
+    def timer(self, counted: Metric, timed: Metric, *labels: str) -> Tell:  # noqa: ARG002 - the port's
+        """See `Recorder`."""
+        return _to_nobody
+
     def exemplify(self, metric: Metric, value: float, trace_id: str, *labels: str) -> None:
         """See `Recorder`."""
 
     def set(self, metric: Metric, value: float | None, *labels: str) -> None:
         """See `Recorder`."""
+
+
+def _to_nobody(_amount: float) -> None:
+    """What is told where nobody measures."""
 
 
 SILENT: Final[Recorder] = _Silent()

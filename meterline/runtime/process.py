@@ -20,7 +20,7 @@ from aiohttp.typedefs import Middleware
 from meterline.backends.clock import SystemClock
 from meterline.backends.telemetry.log_lines import Repeats, Sparing, sparing
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
-from meterline.http.connections import Runner
+from meterline.http.connections import Answered, Runner
 from meterline.http.tracing import with_trace_id
 from meterline.ports import Clock, Unsuitable
 from meterline.runtime.workers.worker import is_worker
@@ -138,6 +138,7 @@ async def serve(
     clock: Clock,
     guards: Sequence[Middleware] = (),
     outermost: Sequence[Middleware] = (),
+    answered: Answered | None = None,
 ) -> Served:
     """Serve routes behind guards, all of it within what is outermost, at an address or on a socket
     that listens already. Closed with the stack: requests under way are finished.
@@ -145,7 +146,7 @@ async def serve(
     middlewares = [*outermost, problem_middleware(clock), *guards]
     app = web.Application(middlewares=middlewares, client_max_size=2**40)
     app.add_routes(routes)
-    runner = Runner(app, clock, **SERVER_OPTIONS)
+    runner = Runner(app, clock, answered, **SERVER_OPTIONS)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site: web.BaseSite

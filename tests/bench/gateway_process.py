@@ -26,6 +26,7 @@ from meterline.backends.telemetry.otlp import OtlpTracer, exporter_to
 from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.event import Log
 from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.http.connections import Runner
 from meterline.http.gate import Gate
 from meterline.http.scrape import Scrape, measuring
 from meterline.http.tracing import tracing
@@ -53,15 +54,14 @@ async def decode_only(request: web.Request) -> web.Response:
 async def serve(behind: str, *, measured: bool = False, traces: str | None = None) -> None:
     """Serve until standard input ends; 1 % is traced where there is a collector."""
     async with contextlib.AsyncExitStack() as stack:
-        app = web.Application()
+        app, clock, answered = web.Application(), SystemClock(), None
         if behind == "decode":
             app.add_routes([web.post("/api/v3/metering/events", decode_only)])
         else:
-            clock = SystemClock()
             log = await open_log(behind)
             stack.push_async_callback(log.close)
             recorder = PrometheusRecorder("ingest") if measured else SILENT
-            outermost = [measuring(recorder)] if measured else []
+            answered, outermost = measuring(recorder) if measured else None, []
             if traces is not None:
                 tracer = OtlpTracer(exporter_to(traces), 0.01, {"service.name": "bench"}, recorder)
                 outermost.append(tracing(tracer))
@@ -73,7 +73,7 @@ async def serve(behind: str, *, measured: bool = False, traces: str | None = Non
             app.add_routes(routes(gateway, gate))
             if isinstance(recorder, PrometheusRecorder):
                 app.add_routes(Scrape(recorder.exposition).routes())
-        runner = web.AppRunner(app, **SERVER_OPTIONS)
+        runner = Runner(app, clock, answered, **SERVER_OPTIONS)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -1,8 +1,9 @@
 """Metrics for Prometheus: `Recorder`, and the text of a scrape.
 
 Sums are kept here, in plain lists, and handed to the client's registry when it is scraped. A
-request has six measurements, and the client's own classes take a lock for each. Each composition
-has its own registry: two installations in one process do not mix.
+request has six measurements, and the client's own classes take a lock for each. What each request
+tells adds to a list that was found before (`counter`, `observer`). Each composition has its own
+registry: two installations in one process do not mix.
 """
 
 import math
@@ -24,7 +25,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-from meterline.ports import OTHER, Kind, Label, Metric, metrics
+from meterline.ports import OTHER, Kind, Label, Metric, Tell, metrics
 
 EVERYTHING: Final = "up"  # the role that exports all
 Labels = tuple[str, ...]
@@ -74,6 +75,48 @@ class PrometheusRecorder(Collector):
             return
         with self._lock:
             _observed(self._cell(self._others, metric, labels), metric, value)
+
+    def counter(self, metric: Metric, *labels: str) -> Tell:
+        """See the port. Told by the thread that made this, it costs an addition."""
+        cell, thread = self._cell(self._own, metric, labels), self._thread
+
+        def tell(amount: float) -> None:
+            if get_ident() == thread:
+                cell[0] += amount
+            else:
+                self.count(metric, amount, *labels)
+
+        return tell
+
+    def observer(self, metric: Metric, *labels: str) -> Tell:
+        """See the port, and `counter`."""
+        cell, thread = self._cell(self._own, metric, labels), self._thread
+        bounds = metric.buckets
+
+        def tell(value: float) -> None:
+            if get_ident() == thread:
+                cell[bisect_left(bounds, value)] += 1
+                cell[-1] += value
+            else:
+                self.observe(metric, value, *labels)
+
+        return tell
+
+    def timer(self, counted: Metric, timed: Metric, *labels: str) -> Tell:
+        """See the port, and `counter`."""
+        counts, thread = self._cell(self._own, counted, labels), self._thread
+        cell, bounds = self._cell(self._own, timed, labels[: len(timed.labels)]), timed.buckets
+
+        def tell(value: float) -> None:
+            if get_ident() == thread:
+                counts[0] += 1
+                cell[bisect_left(bounds, value)] += 1
+                cell[-1] += value
+            else:
+                self.count(counted, 1, *labels)
+                self.observe(timed, value, *labels[: len(timed.labels)])
+
+        return tell
 
     def exemplify(self, metric: Metric, value: float, trace_id: str, *labels: str) -> None:
         """See the port. Each bucket keeps its latest; OpenMetrics alone shows them."""

@@ -42,7 +42,7 @@ async def serve_role(
     watch.start()
     stack.callback(watch.close)
     stack.push_async_callback(measured.scrape.close)
-    hosts, outermost = host_guard(settings), [measuring(measured.recorder)]
+    hosts, outermost = host_guard(settings), list[Middleware]()
     if measured.tracer.on:
         outermost.append(tracing(measured.tracer))
     outermost += () if drain is None else drain.middlewares()
@@ -55,7 +55,8 @@ async def serve_role(
         await serve(stack, scraped, place, CLOCK, hosts)
     address = (settings.host, settings.port) if worker is None else worker.api
     inner = [*hosts, *guards]
-    served = await serve(stack, routes, address, CLOCK, inner, outermost)
+    answered = measuring(measured.recorder, traced=measured.tracer.on)
+    served = await serve(stack, routes, address, CLOCK, inner, outermost, answered)
     if drain is not None:
         drain.serving = served
     if worker is not None:

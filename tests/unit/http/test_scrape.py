@@ -2,12 +2,14 @@
 
 import asyncio
 
-from aiohttp import web
+import pytest
+from aiohttp import ClientPayloadError, ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from meterline.backends.clock import SystemClock
 from meterline.backends.telemetry.prometheus import PrometheusRecorder
-from meterline.http import problem_middleware
+from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.http.connections import Runner
 from meterline.http.scrape import OPERATION, Scrape, measuring
 from meterline.ports import Unavailable, metrics
 from tests.unit.backends.telemetry.test_prometheus import values
@@ -74,26 +76,41 @@ async def test_requests_are_told_by_operation_and_status() -> None:
 
     async def named(request: web.Request) -> web.Response:
         request[OPERATION] = "list-meters"
+        if "cut" in request.query:
+            stream = web.StreamResponse()
+            await stream.prepare(request)
+            await stream.write(b"the first")
         if request.query:
             raise ValueError("a fault of ours")
         return web.Response(text="here")
 
     routes = [web.get("/named", named)]
-    app = web.Application(middlewares=[measuring(recorder), problem_middleware(SystemClock())])
+    app = web.Application(middlewares=[problem_middleware(SystemClock())])
     app.add_routes(routes)
-    async with TestClient(TestServer(app)) as client:
+    runner = Runner(app, SystemClock(), measuring(recorder), **SERVER_OPTIONS)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    async with ClientSession(f"http://{host}:{port}") as client:
         await client.get("/named")
         await client.get("/named")
         await client.get("/named?broken=1")
+        with pytest.raises(ClientPayloadError):
+            await (await client.get("/named?cut=1")).read()
         for number in range(20):
             await client.get(f"/made-up/{number}")
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"this is no HTTP\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.0 400"), "answered, and not told"
+        writer.close()
+    await runner.cleanup()
     assert values(recorder, "meterline_http_requests_total") == {
         ("list-meters", "200"): 2.0,
-        ("list-meters", "500"): 1.0,
+        ("list-meters", "500"): 2.0,
         ("other", "404"): 20.0,
     }
     assert values(recorder, "meterline_http_request_seconds_count") == {
-        ("list-meters",): 3.0,
+        ("list-meters",): 4.0,
         ("other",): 20.0,
     }
 

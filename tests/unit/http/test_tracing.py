@@ -21,7 +21,7 @@ from meterline.event import Event, decode_record, trace_of
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.http.scrape import OPERATION
-from meterline.http.tracing import TRACE, tracing, with_trace_id
+from meterline.http.tracing import current_trace, tracing, with_trace_id
 from meterline.limits import TRACE_EVENTS_MAX
 from meterline.ports import TraceContext, Work
 from tests.traced.book import Book, Page
@@ -73,7 +73,9 @@ async def traced(tmp_path: Path) -> AsyncIterator[Traced]:
     async def logs(request: web.Request) -> web.Response:
         if "operation" in request.query:
             request[OPERATION] = request.query["operation"]
-            request[TRACE].begin()
+            trace = current_trace()
+            assert trace is not None
+            trace.begin()
         lines.append(with_trace_id(None, "info", {}))
         return web.Response()
 

@@ -148,3 +148,28 @@ def test_panels_show_most_of_what_is_measured() -> None:
     text = json.dumps(DASHBOARD) + json.dumps(RULES)
     unseen = [it.name for it in metrics.DECLARED if it.name not in text]
     assert unseen == ["meterline_build_info", "meterline_trace_spans_total"]
+
+
+A_SECOND = {"reqps", "eps", "cps", "rowsps"}
+
+
+def told_a_second(query: str) -> bool:
+    """Whether it is a rate, and no quotient, quantile or share of the processor."""
+    parsed = promql_parser.parse(query.replace("$__rate_interval", "5m"))
+    found = [part for part in parts(parsed) if isinstance(part, promql_parser.Call)]
+    quotient = any(isinstance(part, promql_parser.BinaryExpr) for part in parts(parsed))
+    names = {part.func.name for part in found}
+    return "rate" in names and not quotient and not names & {"histogram_quantile"}
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda it: it["title"])
+def test_what_is_a_second_says_so_on_its_axis(panel: dict[str, Any]) -> None:
+    if panel["title"] != "Processor" and any(told_a_second(it["expr"]) for it in panel["targets"]):
+        assert panel["fieldConfig"]["defaults"]["unit"] in A_SECOND
+
+
+def test_panels_of_units_that_differ_name_series_that_they_have() -> None:
+    for panel in PANELS:
+        legends = {target["legendFormat"] for target in panel["targets"]}
+        for override in panel["fieldConfig"]["overrides"]:
+            assert override["matcher"]["options"] in legends, panel["title"]

@@ -6,6 +6,8 @@ import re
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
@@ -100,8 +102,44 @@ def test_metrics_are_declared_once() -> None:
     assert len(names) == len(set(names))
 
 
+OPERATIONS, STATUSES = st.sampled_from(("list-meters", "other")), st.sampled_from(("200", "404"))
+
+
+@given(st.lists(st.tuples(OPERATIONS, STATUSES, st.floats(0, 100)), max_size=20))
+def test_what_is_told_by_series_is_what_is_told_by_labels(
+    requests: list[tuple[str, str, float]],
+) -> None:
+    one, other = PrometheusRecorder(), PrometheusRecorder()
+    for operation, status, took_s in requests:
+        one.count(metrics.HTTP_REQUESTS, 1, operation, status)
+        one.observe(metrics.HTTP_SECONDS, took_s, operation)
+        one.count(metrics.INGEST_EVENTS, 3, "accepted")
+        one.observe(metrics.APPEND_SECONDS, took_s)
+        other.timer(metrics.HTTP_REQUESTS, metrics.HTTP_SECONDS, operation, status)(took_s)
+        other.counter(metrics.INGEST_EVENTS, "accepted")(3)
+        other.observer(metrics.APPEND_SECONDS)(took_s)
+    assert told(one) == told(other)
+
+
+def told(recorder: PrometheusRecorder) -> list[str]:
+    """The lines of our own metrics, without what Python tells of the process."""
+    text, _ = recorder.exposition("")
+    return [line for line in text.decode().splitlines() if line.startswith("meterline_")]
+
+
+def test_a_series_keeps_the_bounds_of_its_labels_and_of_its_role() -> None:
+    recorder = PrometheusRecorder("ingest")
+    recorder.counter(metrics.INGEST_EVENTS, "customer-1")(2)
+    assert values(recorder, "meterline_ingest_events_total")["other",] == 2
+    recorder.observer(metrics.FLUSH_SECONDS)(1.0)  # told by nobody there; dropped
+    assert not values(recorder, "meterline_flush_seconds_count")
+
+
 def test_nobody_needs_to_listen() -> None:
     SILENT.count(metrics.RUNS_DECIDED, 1)
+    SILENT.counter(metrics.RUNS_DECIDED)(1)
+    SILENT.observer(metrics.FLUSH_SECONDS)(1.0)
+    SILENT.timer(metrics.HTTP_REQUESTS, metrics.HTTP_SECONDS, "op", "200")(1.0)
     SILENT.observe(metrics.FLUSH_SECONDS, 1.0)
     SILENT.set(metrics.READY, None)
     assert values(PrometheusRecorder(), "meterline_runs_decided_total") == {(): 0.0}
@@ -123,11 +161,16 @@ def test_histograms_are_cumulative_and_bounds_are_inclusive() -> None:
 
 def test_no_thread_loses_what_another_counts() -> None:
     recorder = PrometheusRecorder()
+    count, observe = recorder.counter(metrics.STRAYS), recorder.observer(metrics.PACK_EVENTS)
+    time = recorder.timer(metrics.HTTP_REQUESTS, metrics.HTTP_SECONDS, "op", "200")
 
     def tell() -> None:
         for _ in range(20_000):
             recorder.count(metrics.RUNS_DECIDED, 1)
             recorder.observe(metrics.APPEND_SECONDS, 0.25)
+            count(2)
+            observe(5)
+            time(0.25)
 
     threads = [threading.Thread(target=tell) for _ in range(4)]
     for thread in threads:
@@ -138,6 +181,10 @@ def test_no_thread_loses_what_another_counts() -> None:
     assert values(recorder, "meterline_runs_decided_total") == {(): 100_000}
     assert values(recorder, "meterline_ingest_append_seconds_count") == {(): 100_000}
     assert values(recorder, "meterline_ingest_append_seconds_sum") == {(): 25_000}
+    assert values(recorder, metrics.STRAYS.name) == {(): 200_000}
+    assert values(recorder, "meterline_ingest_pack_events_sum") == {(): 500_000}
+    assert values(recorder, "meterline_http_requests_total") == {("op", "200"): 100_000}
+    assert values(recorder, "meterline_http_request_seconds_sum") == {("op",): 25_000}
 
 
 def test_openmetrics_shows_the_latest_trace_of_each_bucket() -> None:

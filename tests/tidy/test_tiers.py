@@ -58,6 +58,6 @@ def test_each_target_runs_its_tier(target: str) -> None:
 
 
 def test_ci_runs_check_and_everything() -> None:
-    targets = " ".join(re.findall(r"^ *make ([a-z -]+)", read(".ci/run"), re.MULTILINE))
-    assert targets.split() == ["needs", "install", "check", "test-all"]
+    (targets,) = re.findall(r"^for target in (.*); do$", read(".ci/run"), re.MULTILINE)
+    assert targets.split() == ["check", "test-all"]
     assert "`make check` and `make test-all`" in read("README.md")

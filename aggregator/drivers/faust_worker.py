@@ -218,7 +218,7 @@ class FaustWorker:
         held = self._held.get(number)
         partition = self._aggregator.partitions.get(number)
         if held is not None and partition is not None:
-            for offset in held.release(partition.sealed_end):
+            for offset in held.sealed(partition.sealed_end):
                 self._acknowledge(number, offset)
 
     def _acknowledge(self, number: int, offset: int) -> None:

@@ -26,6 +26,7 @@ class HeldRecords:
 
     def __init__(self) -> None:
         self._runs: deque[tuple[int, int]] = deque()  # first, end
+        self._ends: deque[int] = deque()  # of sealed slices, not all of which was brought yet
         self._before = 0  # what offsets of the log are ahead of those in Kafka
         self.count = 0
 
@@ -39,6 +40,18 @@ class HeldRecords:
             self._runs[-1] = self._runs[-1][0], offset + 1
         else:
             self._runs.append((offset, offset + 1))
+
+    def sealed(self, end: int) -> Iterator[int]:
+        """A slice ends there, and all before it is sealed. Lets go of what lies before the last end
+        of a slice up to which all was brought; their offsets in Kafka. What Faust brings late, when
+        its slice was read past it, waits for the rest of that slice.
+        """
+        if not self._ends or end > self._ends[-1]:
+            self._ends.append(end)
+        brought, passed = self._runs[-1][1] if self._runs else 0, 0
+        while self._ends and self._ends[0] <= brought:
+            passed = self._ends.popleft()
+        return self.release(passed)
 
     def release(self, end: int) -> Iterator[int]:
         """Let go of those below an offset, up to the first that is not; their offsets in Kafka."""

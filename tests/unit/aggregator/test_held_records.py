@@ -1,6 +1,7 @@
 """What is acknowledged to Faust, and when: as far as slices are sealed, each once, in order."""
 
 from collections import deque
+from itertools import accumulate
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,29 @@ def test_it_holds_what_a_queue_of_offsets_holds(steps: list[tuple[bool, int]], a
                 expected.append(queue.popleft())
             assert list(held.release(number + ahead)) == expected
         assert held.count == len(queue)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=8),
+    steps=st.lists(st.integers(0, 3), max_size=60),
+)
+def test_only_whole_slices_are_let_go(lengths: list[int], steps: list[int]) -> None:
+    """However far counting is ahead of what Faust brings, or behind it. A step is a record that is
+    brought, or so many slices that are sealed.
+    """
+    ends = [0, *accumulate(lengths)]
+    held, brought, sealed, let_go = HeldRecords(), 0, 0, 0
+    for step in (*steps, len(lengths), *[0] * ends[-1]):
+        if step:
+            sealed = min(sealed + step, len(lengths))
+        elif brought < ends[-1]:
+            held.add(brought, brought)
+            brought += 1
+        released = list(held.sealed(ends[sealed]))
+        assert released == list(range(let_go, let_go + len(released)))
+        let_go += len(released)
+        assert let_go in ends[: sealed + 1], "the middle of a slice is committed"
+    assert (let_go, held.count) == (ends[-1], 0)
 
 
 def test_a_million_records_in_a_row_are_one_run() -> None:

@@ -48,8 +48,8 @@ class HeldRecords:
         """
         if not self._ends or end > self._ends[-1]:
             self._ends.append(end)
-        brought, passed = self._runs[-1][1] if self._runs else 0, 0
-        while self._ends and self._ends[0] <= brought:
+        reached, passed = self._runs[-1][1] if self._runs else 0, 0
+        while self._ends and self._ends[0] <= reached:
             passed = self._ends.popleft()
         return self.release(passed)
 

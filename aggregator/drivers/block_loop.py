@@ -9,7 +9,8 @@ from typing import Protocol
 import structlog
 
 from aggregator.blocks import BlockMaker
-from meterline.limits import BLOCK_BEHIND_RESTS, BLOCK_BEHIND_S, BLOCK_LOOK_S, BLOCK_SWEEP_S
+from aggregator.drivers.turns import rest_behind
+from meterline.limits import BEHIND_RESTS, BLOCK_LOOK_S, BLOCK_SWEEP_S
 from meterline.ports import Unavailable
 from meterline.window import Backoff
 
@@ -74,15 +75,8 @@ async def _made(maker: BlockMaker, counted: BesideCounting) -> None:
     while await maker.step():
         took_s = time_s() - began_s
         await asyncio.sleep(took_s)
-        await _give_way(took_s * (BLOCK_BEHIND_RESTS - 1), counted.behind_s)
+        await rest_behind(took_s * (BEHIND_RESTS - 1), counted.behind_s)
         began_s = time_s()
-
-
-async def _give_way(rest_s: float, behind_s: Callable[[], float]) -> None:
-    """Rest on while counting is behind, for so long at most."""
-    while rest_s > 0 and behind_s() > BLOCK_BEHIND_S:
-        await asyncio.sleep(min(rest_s, 1.0))
-        rest_s -= 1.0
 
 
 async def _for_ever(

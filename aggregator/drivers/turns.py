@@ -11,7 +11,13 @@ import structlog
 from aggregator.backfill.filler import Backfill
 from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
-from meterline.limits import FILL_IDLE_S, HOUSEKEEPING_INTERVAL_S, WORKER_BACKOFF_MIN_S
+from meterline.limits import (
+    BEHIND_RESTS,
+    BEHIND_S,
+    FILL_IDLE_S,
+    HOUSEKEEPING_INTERVAL_S,
+    WORKER_BACKOFF_MIN_S,
+)
 from meterline.ports import Clock, Unavailable
 from meterline.window import Backoff
 
@@ -100,9 +106,24 @@ async def work_for_ever(name: str, turn: Callable[[], Awaitable[bool]], idle_s: 
             await asyncio.sleep(idle_s)
 
 
-async def fill_for_ever(backfill: Backfill, clock: Clock) -> None:
-    """New meters into old slices."""
-    await work_for_ever("backfill_waits", lambda: backfill.turn(clock.now_ms()), FILL_IDLE_S)
+async def rest_behind(rest_s: float, behind_s: Callable[[], float]) -> None:
+    """Rest as long as counting is behind the log, for so long at most."""
+    while rest_s > 0 and behind_s() > BEHIND_S:
+        await asyncio.sleep(min(rest_s, 1.0))
+        rest_s -= 1.0
+
+
+async def fill_for_ever(backfill: Backfill, clock: Clock, behind_s: Callable[[], float]) -> None:
+    """New meters into old slices. While counting is behind, it rests after each step."""
+    time_s = asyncio.get_running_loop().time
+
+    async def turn() -> bool:
+        began_s = time_s()
+        did = await backfill.turn(clock.now_ms())
+        await rest_behind((time_s() - began_s) * BEHIND_RESTS, behind_s)
+        return did
+
+    await work_for_ever("backfill_waits", turn, FILL_IDLE_S)
 
 
 async def adopt_for_ever(housekeeping: Housekeeping) -> None:
@@ -114,9 +135,13 @@ def beside(
     housekeeping: Housekeeping, clock: Clock, standing: Standing | None
 ) -> list["asyncio.Task[None]"]:
     """What runs beside counting, as tasks. None of them ends by itself but by an error."""
+
+    def behind_s() -> float:
+        return housekeeping.behind_ms(clock.now_ms()) / 1_000
+
     tasks = [
         asyncio.create_task(claim_for_ever(housekeeping, clock)),
-        asyncio.create_task(fill_for_ever(housekeeping.backfill, clock)),
+        asyncio.create_task(fill_for_ever(housekeeping.backfill, clock, behind_s)),
         asyncio.create_task(adopt_for_ever(housekeeping)),
     ]
     if standing is not None:

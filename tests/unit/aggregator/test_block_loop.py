@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from aggregator.drivers.block_loop import BesideCounting, make_blocks_for_ever
-from meterline.limits import BLOCK_BEHIND_RESTS, BLOCK_BEHIND_S, BLOCK_SWEEP_S
+from meterline.limits import BEHIND_RESTS, BEHIND_S, BLOCK_SWEEP_S
 from meterline.ports import Unavailable
 from tests.simulation.virtual_loop import VirtualLoop
 
@@ -46,7 +46,7 @@ async def _nothing() -> None:
 
 
 def _run(
-    loop: VirtualLoop, maker: Maker, behind_s: Callable[[], float] = lambda: float(BLOCK_BEHIND_S)
+    loop: VirtualLoop, maker: Maker, behind_s: Callable[[], float] = lambda: float(BEHIND_S)
 ) -> None:
     counted = BesideCounting(lambda: True, _nothing, behind_s)
     made = make_blocks_for_ever(maker, counted)  # type: ignore[arg-type]
@@ -69,8 +69,8 @@ def test_a_maker_rests_as_long_as_it_works(loop: VirtualLoop) -> None:
 
 def test_a_maker_gives_way_while_counting_is_behind(loop: VirtualLoop) -> None:
     maker = Maker()
-    _run(loop, maker, lambda: BLOCK_BEHIND_S + 1.0)
-    share = MINUTES * 60 // STEP_S // (1 + BLOCK_BEHIND_RESTS)
+    _run(loop, maker, lambda: BEHIND_S + 1.0)
+    share = MINUTES * 60 // STEP_S // (1 + BEHIND_RESTS)
     assert share - 1 <= maker.steps <= share + 1
 
 

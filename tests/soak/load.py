@@ -55,13 +55,14 @@ def top_rate(setup: SetUp, seed: int, batch: int) -> float:
         day = Day(TOP_EVENTS, seed, int(time.time() * 1_000))
         delivery = Delivery(day, [setup.ingest.url], ahead=AHEAD, batch=batch)
         with delivery.running():
-            _followed(setup.control, delivery, TOP_WARM_S)
+            followed(setup.control, delivery, TOP_WARM_S)
             before, began_s = delivery.counted, time.monotonic()
-            _followed(setup.control, delivery, TOP_S)
+            followed(setup.control, delivery, TOP_S)
             return (delivery.counted - before) / (time.monotonic() - began_s)
 
 
-def _followed(api: Server, delivery: Delivery, seconds: float) -> None:
+def followed(api: Server, delivery: Delivery, seconds: float) -> None:
+    """Follow it for so long."""
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         assert not delivery.failure, delivery.failure

@@ -3,6 +3,7 @@ itself.
 """
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -122,13 +123,15 @@ def decode_pack(value: bytes, texts: Sequence[msgspec.Raw]) -> list[Event]:
 
 
 def _events(logged: Sequence[LoggedEvent], texts: Sequence[bytes | memoryview]) -> list[Event]:
-    """One loop without a call of our own: it runs for every event of the log."""
-    blake, digest, encode = hashlib.blake2b, xxh3_64_digest, _canonical.encode
+    """One loop without a call of our own: it runs for every event of the log. Of what events have in
+    common, one text is kept for all that wait for a flush.
+    """
+    blake, digest, encode, one = hashlib.blake2b, xxh3_64_digest, _canonical.encode, sys.intern
     remembered = _remembered
     found = []
     for raw, text in zip(logged, texts, strict=True):
-        namespace, source, id_ = raw.namespace, raw.source, raw.id
-        type_, subject, own, data = raw.type, raw.subject, raw.time, raw.data
+        namespace, source, id_ = one(raw.namespace), one(raw.source), raw.id
+        type_, subject, own, data = one(raw.type), one(raw.subject), raw.time, raw.data
         recorded_ms = remembered(raw.recordedtime)
         if own is None:
             own_ms, time_ms = None, recorded_ms

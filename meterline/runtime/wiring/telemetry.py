@@ -149,9 +149,8 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
             age_ms = None if since_ms is None else max(0, now_ms - since_ms)
         seconds = None if age_ms is None else age_ms / 1_000
         recorder.set(metrics.LAG_SECONDS, seconds, str(number))
-    complete_ms = await progress.complete_until(log.number, log.partitions, newest)
-    if complete_ms is not None:
-        telemetry.complete_until_ms = complete_ms
+    if len(until_ms) >= len(numbers):  # what is filled in has metrics of its own
+        telemetry.complete_until_ms = min(until_ms.values())
     _tell_backfill(recorder, await progress.fillings(log.number), now_ms)
 
 

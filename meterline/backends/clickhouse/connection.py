@@ -312,7 +312,11 @@ class Connection:
                 settings=settings,
             )
             self._types.pop(key, None)  # whatever goes wrong, they are asked for again
-            client.insert(data=list(zip(*rows, strict=True)), context=context)
+            data = list(zip(*rows, strict=True))
+            try:
+                client.insert(data=data, context=context)
+            finally:
+                data.clear()  # the context refers to itself: it and this live on for a while
             self._types[key] = context.column_types
 
         await self._inserted(table, work)

@@ -136,9 +136,9 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
         raise
     if await stores.catalogue.catalogue_version() > telemetry.catalogue.version:
         telemetry.catalogue = await stores.catalogue.catalogue()  # seconds, with 10,000 meters
-    newest = telemetry.catalogue.newest_in_force
-    flushed = await progress.flushed_ends(log.number, newest)
-    until_ms = await progress.completions(log.number, newest)
+    # by any catalogue: open slices take a new meter in, and lag behind nothing meanwhile
+    flushed = await progress.flushed_ends(log.number, 0)
+    until_ms = await progress.completions(log.number, 0)
     now_ms = telemetry.clock.now_ms()
     for number in numbers:
         behind = uncounted(begins[number], ends[number], flushed.get(number, 0))
@@ -149,8 +149,9 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
             age_ms = None if since_ms is None else max(0, now_ms - since_ms)
         seconds = None if age_ms is None else age_ms / 1_000
         recorder.set(metrics.LAG_SECONDS, seconds, str(number))
-    if len(until_ms) >= len(numbers):  # what is filled in has metrics of its own
-        telemetry.complete_until_ms = min(until_ms.values())
+    in_force_ms = await progress.completions(log.number, telemetry.catalogue.newest_in_force)
+    if len(in_force_ms) >= len(numbers):  # what is filled in has metrics of its own
+        telemetry.complete_until_ms = min(in_force_ms.values())
     _tell_backfill(recorder, await progress.fillings(log.number), now_ms)
 
 

@@ -1,7 +1,9 @@
 """What is claimed to be complete, and when; backfill of meters made later."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +11,10 @@ from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.meter import Aggregation
+from meterline.runtime.settings.fields import Settings
+from meterline.runtime.wiring.telemetry import Telemetry, telemetry
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, taken_on
+from tests.unit.backends.telemetry.test_prometheus import values
 
 
 async def test_a_meter_created_after_its_events_is_filled_in(
@@ -34,6 +39,61 @@ async def test_a_meter_created_after_its_events_is_filled_in(
     await world.fill(worker)
     assert await complete(world.log.number, PARTITIONS, later.revision) == 5_000
     await world.check(first, later)
+    await worker.close_all()
+
+
+@pytest.fixture
+async def measured() -> AsyncIterator[Telemetry]:
+    """What a process measures."""
+    async with AsyncExitStack() as stack:
+        yield telemetry(Settings(), "aggregate", stack)
+
+
+async def _look(measured: Telemetry, world: World, meters: Meters) -> None:
+    stores = SimpleNamespace(log=world.log, progress=world.progress, catalogue=meters)
+    measured.scrape.looks.clear()
+    measured.of_progress(SimpleNamespace(stores=stores))  # type: ignore[arg-type]
+    (look,) = measured.scrape.looks
+    await look()
+
+
+async def test_freshness_does_not_wait_for_what_a_new_meter_lacks(
+    world: World, measured: Telemetry, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.send(numbered(0, 60))
+    await world.run(worker, seal=True)
+    later = meters.add(Aggregation.SUM, next(fresh_numbers))
+    assert await taken_on(worker)
+    completeness = Completeness(worker, lag_ms=0)
+    await _look(measured, world, meters)
+    assert measured.complete_until_ms is None, "nothing is claimed yet"
+    await completeness.probe(range(PARTITIONS), 5_000)
+    await completeness.claim()
+    await _look(measured, world, meters)
+    assert measured.complete_until_ms == 5_000
+    complete_until = world.progress.complete_until
+    assert await complete_until(world.log.number, PARTITIONS, later.revision) is None
+    await worker.close_all()
+
+
+async def test_a_new_meter_is_no_lag(
+    world: World, measured: Telemetry, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.send(numbered(0, 60))
+    await world.run(worker)
+    meters.add(Aggregation.SUM, next(fresh_numbers))  # open slices have not taken it in yet
+    await _look(measured, world, meters)
+    lags = values(measured.recorder, "meterline_log_lag_records")
+    assert lags == {(str(number),): 0.0 for number in range(PARTITIONS)}
+    await world.send(numbered(60, 90))
+    await _look(measured, world, meters)
+    assert sum(values(measured.recorder, "meterline_log_lag_records").values()) > 0
     await worker.close_all()
 
 

@@ -123,8 +123,8 @@ def decode_pack(value: bytes, texts: Sequence[msgspec.Raw]) -> list[Event]:
 
 
 def _events(logged: Sequence[LoggedEvent], texts: Sequence[bytes | memoryview]) -> list[Event]:
-    """One loop without a call of our own: it runs for every event of the log. Of what events have in
-    common, one text is kept for all that wait for a flush.
+    """One loop without a call of our own: it runs for every event of the log. Of what events have
+    in common, one text is kept for all that wait for a flush.
     """
     blake, digest, encode, one = hashlib.blake2b, xxh3_64_digest, _canonical.encode, sys.intern
     remembered = _remembered

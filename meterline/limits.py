@@ -113,6 +113,7 @@ OPEN_TURN_MS: Final = 10_000  # a partition without a record for so long lets an
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
+TEXTS_SHARED_MAX: Final = 16_384  # subjects and the like of events: some MB, then it begins anew
 FLUSH_MONTHS_MAX: Final = 50  # ClickHouse refuses an insert that spans over 100 of its partitions
 HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace
 REJECTED_VALUE_CHARS_MAX: Final = 256  # of a value that is listed as rejected

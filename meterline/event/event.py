@@ -3,7 +3,6 @@ itself.
 """
 
 import hashlib
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -12,7 +11,12 @@ from typing import Final
 import msgspec
 from xxhash import xxh3_64_digest
 
-from meterline.limits import EVENT_TIME_MAX_MS, EVENT_TIME_MIN_MS, INSTANTS_REMEMBERED_MAX
+from meterline.limits import (
+    EVENT_TIME_MAX_MS,
+    EVENT_TIME_MIN_MS,
+    INSTANTS_REMEMBERED_MAX,
+    TEXTS_SHARED_MAX,
+)
 from meterline.number import from_json_float
 from meterline.window import parse_instant
 
@@ -58,6 +62,7 @@ class LoggedEvent(msgspec.Struct, gc=False):
 
 # The events of a request share their recordedtime, and often their time.
 _remembered: Final = lru_cache(INSTANTS_REMEMBERED_MAX)(parse_instant)
+_shared: Final[dict[str, str]] = {}  # each text once, of namespaces, sources, types, subjects
 _decoder: Final = msgspec.json.Decoder(LoggedEvent, float_hook=from_json_float)
 _pack: Final = msgspec.json.Decoder(list[LoggedEvent], float_hook=from_json_float)
 _texts: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -126,12 +131,16 @@ def _events(logged: Sequence[LoggedEvent], texts: Sequence[bytes | memoryview]) 
     """One loop without a call of our own: it runs for every event of the log. Of what events have
     in common, one text is kept for all that wait for a flush.
     """
-    blake, digest, encode, one = hashlib.blake2b, xxh3_64_digest, _canonical.encode, sys.intern
-    remembered = _remembered
+    blake, digest, encode = hashlib.blake2b, xxh3_64_digest, _canonical.encode
+    remembered, one = _remembered, _shared.setdefault
+    if len(_shared) > TEXTS_SHARED_MAX:
+        _shared.clear()
     found = []
     for raw, text in zip(logged, texts, strict=True):
-        namespace, source, id_ = one(raw.namespace), one(raw.source), raw.id
-        type_, subject, own, data = one(raw.type), one(raw.subject), raw.time, raw.data
+        namespace, source, id_ = raw.namespace, raw.source, raw.id
+        type_, subject, own, data = raw.type, raw.subject, raw.time, raw.data
+        namespace, source = one(namespace, namespace), one(source, source)
+        type_, subject = one(type_, type_), one(subject, subject)
         recorded_ms = remembered(raw.recordedtime)
         if own is None:
             own_ms, time_ms = None, recorded_ms

@@ -100,11 +100,16 @@ class Changes:
                     meter = self.api.made(f"{V3}/meters", self._definition())
                     self.made += 1
                 else:
-                    answer = self.api.ask("DELETE", f"{V3}/meters/{meter['id']}")
-                    assert answer.status == 204, f"{answer.status} {answer.body!r}"
+                    self._delete(meter)
                     meter = None
             except (AssertionError, OSError, HTTPException) as error:
                 self.failures.append(repr(error))
+        if meter is not None:  # else all of the run is filled in once more before it may end
+            self._delete(meter)
+
+    def _delete(self, meter: dict[str, Any]) -> None:
+        answer = self.api.ask("DELETE", f"{V3}/meters/{meter['id']}")
+        assert answer.status == 204, f"{answer.status} {answer.body!r}"
 
     def _definition(self) -> dict[str, object]:
         key = f"passing_{self.made}"

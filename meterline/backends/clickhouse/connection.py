@@ -32,6 +32,7 @@ from meterline.backends.clickhouse.clients.access import (
     connected,
     renew_password,
 )
+from meterline.backends.clickhouse.clients.inserts import insert
 from meterline.backends.clickhouse.clients.lanes import COUNTING, Lane
 from meterline.backends.clickhouse.clients.streams import Stream, settings_clause
 from meterline.ports import SILENT, AccessRefused, Recorder, Unavailable, metrics
@@ -312,11 +313,7 @@ class Connection:
                 settings=settings,
             )
             self._types.pop(key, None)  # whatever goes wrong, they are asked for again
-            data = list(zip(*rows, strict=True))
-            try:
-                client.insert(data=data, context=context)
-            finally:
-                data.clear()  # the context refers to itself: it and this live on for a while
+            insert(client, context, rows)
             self._types[key] = context.column_types
 
         await self._inserted(table, work)

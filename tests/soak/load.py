@@ -2,8 +2,10 @@
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPException
 from typing import Any, Final
 
@@ -95,17 +97,21 @@ class Changes:
     def _run(self) -> None:
         meter: dict[str, Any] | None = None
         while not self._ends.wait(CHANGE_EVERY_S):
-            try:
-                if meter is None:
-                    meter = self.api.made(f"{V3}/meters", self._definition())
-                    self.made += 1
-                else:
-                    self._delete(meter)
-                    meter = None
-            except (AssertionError, OSError, HTTPException) as error:
-                self.failures.append(repr(error))
+            meter = self._tried(self._make if meter is None else partial(self._delete, meter))
         if meter is not None:  # else all of the run is filled in once more before it may end
-            self._delete(meter)
+            self._tried(partial(self._delete, meter))
+
+    def _tried(self, change: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+        try:
+            return change()
+        except (AssertionError, OSError, HTTPException) as error:
+            self.failures.append(repr(error))
+            return None
+
+    def _make(self) -> dict[str, Any]:
+        meter: dict[str, Any] = self.api.made(f"{V3}/meters", self._definition())
+        self.made += 1
+        return meter
 
     def _delete(self, meter: dict[str, Any]) -> None:
         answer = self.api.ask("DELETE", f"{V3}/meters/{meter['id']}")

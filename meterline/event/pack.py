@@ -52,6 +52,9 @@ class Refusal(msgspec.Struct, frozen=True):
     append_ms: int | None = None  # when the topic took it in; None: not known
 
 
+_refusals: Final = msgspec.json.Decoder(Refusal)
+
+
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """An event, or a whole record (`index` 0), of which nothing can be made; it counts as
@@ -142,7 +145,7 @@ def _decoded(index: int, text: msgspec.Raw) -> Event | Unreadable:
 
 def _refused(value: bytes) -> Unreadable:
     try:
-        refusal = msgspec.json.decode(value, type=Refusal)
+        refusal = _refusals.decode(value)
     except (ValueError, RecursionError) as error:
         return Unreadable(0, "", f"not a refusal: {error}", value)
     append_ms = refusal.append_ms

@@ -29,6 +29,12 @@ CLOCK_CALLS: Final = frozenset(
 STOPWATCHES: Final = frozenset({"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"})
 CLOCK_ALLOWED: Final = ("meterline/backends/clock.py", "demo/", "tests/")
 PRINT_ALLOWED: Final = ("meterline/runtime/cli", "demo/", "examples/")
+# Types of which msgspec keeps nothing, and the one file that has it learn others later: in turn.
+PLAIN_TYPES: Final = frozenset(
+    {"Any", "Raw", "msgspec", "object", "bool", "int", "float", "str", "bytes"}
+    | {"dict", "list", "set", "tuple"}
+)
+LEARNED_LATER: Final = "meterline/backends/control_store/store.py"
 
 # Put together, so that this file does not contain what it looks for.
 _REGISTRIES: Final = (
@@ -117,6 +123,38 @@ def _of_clock(node: ast.AST, names: Collection[str]) -> bool:
         or (isinstance(it, ast.Name) and (it.id in names or it.id in STOPWATCHES))
         for it in ast.walk(node)
     )
+
+
+def learned_late(path: str, source: str) -> Iterator[str]:
+    """A type is met by msgspec while its module is imported: it learns a type when it first meets
+    it, and another thread that uses the type meanwhile crashes the process.
+    """
+    if not path.startswith(PRODUCT) or path == LEARNED_LATER:
+        return
+    lines = {
+        node.lineno
+        for function in ast.walk(_tree(source))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and not _names(_learned_by(node)) <= PLAIN_TYPES
+    }
+    for line in sorted(lines):
+        yield f"line {line}: a type that is learned late: make a `Decoder` beside the functions"
+
+
+def _learned_by(call: ast.Call) -> list[ast.expr]:
+    """What a call gives msgspec as a type."""
+    called = _dotted(call.func)
+    places = {"convert": call.args[1:2], "Decoder": call.args[:1], "decode": []}
+    if called[0] != "msgspec" or called[-1] not in places:
+        return []
+    return [*places[called[-1]], *(it.value for it in call.keywords if it.arg == "type")]
+
+
+def _names(types: Iterable[ast.expr]) -> set[str]:
+    nodes = [node for it in types for node in ast.walk(it)]
+    ids = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return ids | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def mock_used(source: str) -> Iterator[str]:

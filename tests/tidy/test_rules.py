@@ -148,3 +148,23 @@ def test_a_name_that_repeats_its_folder_is_found(paths: list[str], found: list[s
 )
 def test_a_test_that_asserts_wall_time_is_found(body: str, bad: bool) -> None:
     assert bool(list(rules.wall_time_asserted(f"def test_it():\n {body}\n"))) is bad
+
+
+@pytest.mark.parametrize(
+    ("line", "bad"),
+    [
+        ("return msgspec.json.decode(text, type=Report)", True),
+        ("return msgspec.json.decode(text, type=list[Report])", True),
+        ("return msgspec.convert(text, reports.Report)", True),
+        ("decoder = msgspec.msgpack.Decoder(Report)", True),
+        ("return msgspec.json.decode(text, type=dict[str, msgspec.Raw])", False),
+        ("return msgspec.json.decode(text)", False),
+        ("return msgspec.convert(text, bytes)", False),
+        ("return _reports.decode(text)", False),
+    ],
+)
+def test_a_type_that_is_learned_late_is_found(line: str, bad: bool) -> None:
+    path, source = "dispatcher/x.py", f"def read(text):\n    {line}\n"
+    assert bool(list(rules.learned_late(path, source))) is bad
+    assert not list(rules.learned_late(f"tests/{path}", source))
+    assert not list(rules.learned_late(path, "_all = msgspec.json.Decoder(Report)\n"))

@@ -39,6 +39,12 @@ def test_one_file_reads_the_clock() -> None:
     settle((path, found) for path in python_files() for found in rules.clock_read(path, read(path)))
 
 
+def test_types_are_learned_with_their_modules() -> None:
+    settle(
+        (path, found) for path in python_files() for found in rules.learned_late(path, read(path))
+    )
+
+
 def test_nothing_is_mocked() -> None:
     settle((path, found) for path in python_files() for found in rules.mock_used(read(path)))
 

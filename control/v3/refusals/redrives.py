@@ -44,6 +44,9 @@ class _Sent(msgspec.Struct):
     event: msgspec.Raw
 
 
+_sent: Final = msgspec.json.Decoder(_Sent)
+
+
 class V3RefusalRedrives(Handlers, tag="Refusals"):
     """The handlers."""
 
@@ -127,7 +130,7 @@ class V3RefusalRedrives(Handlers, tag="Refusals"):
         reading_too(call)
         fixed: bytes | None = None
         if call.body.event is not None:
-            fixed = bytes(msgspec.json.decode(call.sent, type=_Sent).event)
+            fixed = bytes(_sent.decode(call.sent).event)
         sending = service.sending(refusal, call.namespace, fixed)
         checks = await service.counting(call.namespace, [sending.event])
         if (message := taken(sending, checks)) is not None:

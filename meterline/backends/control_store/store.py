@@ -7,7 +7,9 @@ of its own. It may run more than once (`engine`).
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import fields
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from functools import cache
+from threading import Lock
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 from sqlalchemy import Row, Select, Table
@@ -17,6 +19,7 @@ from meterline.backends.control_store.engine import Database
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_LEARNING: Final = Lock()
 
 
 class SqlStore:
@@ -92,7 +95,19 @@ def value_of(kind: type[_T], row: Row[*tuple[Any, ...]], **others: object) -> _T
     such as an enum from its text. `others` are the members that no column holds as they are.
     """
     members = {str(name): value for name, value in row._asdict().items()}  # names may be quoted
+    _learn(kind)  # type: ignore[arg-type] # it is hashable, as every type
     return msgspec.convert({**members, **others}, kind)
+
+
+@cache
+def _learn(kind: type[Any]) -> None:
+    """Have msgspec learn a type, and those of its members, before they are used.
+
+    It learns a type when it first meets it, and others see what it knows so far: a thread that uses
+    the type meanwhile reads what is not there yet, and the process crashes.
+    """
+    with _LEARNING:
+        msgspec.json.Decoder(kind)
 
 
 def row_of(value: Any, table: Table, **others: object) -> dict[str, Any]:

@@ -65,6 +65,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         raise Unsuitable(f"the archive is not whole: its manifest lacks {path}. Use another one")
 
 
+_manifests: Final = msgspec.json.Decoder(Manifest)
+
+
 def encode(manifest: Manifest) -> bytes:
     """The text of `manifest.json`."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
@@ -79,7 +82,7 @@ def decode(text: bytes) -> Manifest:
                 f"the archive was made by a later build (format {bytes(known).decode()}): restore"
                 " it with that build, or a newer one"
             )
-        return msgspec.json.decode(text, type=Manifest)
+        return _manifests.decode(text)
     except msgspec.DecodeError as error:
         raise Unsuitable(f"{MANIFEST} is damaged ({error}): use another archive") from error
 

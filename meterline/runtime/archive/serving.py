@@ -38,6 +38,10 @@ class Message(msgspec.Struct, frozen=True):
     done: bool = False
 
 
+_orders: Final = msgspec.json.Decoder(Order)
+_messages: Final = msgspec.json.Decoder(Message)
+
+
 @contextmanager
 def _short(folder: Path) -> Iterator[str]:
     """A path of the socket that is short enough for one, however long that of the folder is."""
@@ -79,7 +83,7 @@ async def serve_backups(stack: AsyncExitStack, folder: Path, make: Make) -> None
 async def _answer(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, make: Make, turn: asyncio.Lock
 ) -> None:
-    order = msgspec.json.decode(await reader.readline(), type=Order)
+    order = _orders.decode(await reader.readline())
 
     def tell(line: str) -> None:
         _say(writer, Message(line))
@@ -132,7 +136,7 @@ async def ask_for_backup(data: Path, folder: Path, tell: Tell) -> bool:
     try:
         writer.write(msgspec.json.encode(Order(str(folder))) + b"\n")
         while line := await reader.readline():
-            message = msgspec.json.decode(line, type=Message)
+            message = _messages.decode(line)
             if message.error is not None:
                 raise Unavailable(message.error)
             if message.done:

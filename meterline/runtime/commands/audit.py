@@ -85,6 +85,9 @@ class Step(msgspec.Struct):
     next: str | None
 
 
+_steps: Final = msgspec.json.Decoder(Step)
+
+
 @dataclass(slots=True)
 class Outcome:
     """What came of an audit."""
@@ -130,7 +133,7 @@ async def follow(
     while True:
         answer = await ask(session, "POST", url, STEP_TIMEOUT_S, retry_delay_s, json=asked)
         try:
-            step = msgspec.json.decode(answer, type=Step)
+            step = _steps.decode(answer)
         except msgspec.DecodeError as error:
             raise AskingFailed(f"{url} did not answer as Meterline does: {error}") from error
         yield step

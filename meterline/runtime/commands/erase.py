@@ -38,6 +38,9 @@ class Erasure(msgspec.Struct):
         return f"{self.id}: {self.state}, usage under {self.pseudonym}{until}"
 
 
+_erasures: Final = msgspec.json.Decoder(Erasure)
+
+
 @click.command(short_help="Erase a subject: its name and payloads go, its usage stays.")
 @click.argument("subject")
 @click.option("--server", default=SERVER, show_default=True, help="URL of the server.")
@@ -63,12 +66,12 @@ async def _erased(base: str, subject: str, api_key: str | None, *, wait: bool) -
         answer = await ask(
             session, "POST", f"{base}/erasures", TIMEOUT_S, json={"subject": subject}
         )
-        erasure = msgspec.json.decode(answer, type=Erasure)
+        erasure = _erasures.decode(answer)
         click.echo(erasure.line)
         while wait and erasure.state not in _OVER:
             await asyncio.sleep(LOOK_S)
             answer = await ask(session, "GET", f"{base}/erasures/{erasure.id}", TIMEOUT_S)
-            now = msgspec.json.decode(answer, type=Erasure)
+            now = _erasures.decode(answer)
             if now.state != erasure.state:
                 click.echo(now.line)
             erasure = now

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -18,6 +18,7 @@ from meterline.window import parse_instant
 PAGE_SIZE: Final = 100
 TIMEOUT_S: Final = 60
 NOT_FOUND: Final = 404
+_T = TypeVar("_T")
 
 
 class _Entry(msgspec.Struct, rename={"value_text": "valueText"}):
@@ -63,6 +64,12 @@ class _Pulled(msgspec.Struct):
     meta: _Meta
 
 
+_bodies: Final = msgspec.json.Decoder(_Body)
+_reports: Final = msgspec.json.Decoder(_Report)
+_deliveries: Final = msgspec.json.Decoder(_Delivery)
+_pages: Final = msgspec.json.Decoder(_Pulled)
+
+
 class Puller:
     """A report of a server, and the secret that its deliveries must be signed with (none: any)."""
 
@@ -83,7 +90,7 @@ class Puller:
     async def names(self) -> frozenset[str]:
         """What bookings may call the report. Raises `AskingFailed`."""
         found = await self._asked(f"/reports/{quote(self._report, safe='')}", {})
-        report = _decoded(found, _Report)
+        report = _decoded(found, _reports)
         return frozenset({report.id, report.slug})
 
     async def pages(self, window: dict[str, str]) -> AsyncIterator[Sequence[SentDelivery]]:
@@ -91,7 +98,7 @@ class Puller:
         asked = {**window, "page[size]": str(PAGE_SIZE)}
         path = f"/reports/{quote(self._report, safe='')}/pull"
         while True:
-            page = _decoded(await self._asked(path, asked), _Pulled)
+            page = _decoded(await self._asked(path, asked), _pages)
             # in a thread: the library takes a while to import
             yield await asyncio.to_thread(
                 lambda these: [self._sent(one) for one in these], page.data
@@ -108,7 +115,7 @@ class Puller:
             if error.status == NOT_FOUND:
                 return None
             raise
-        one = _decoded(found, _Delivery)
+        one = _decoded(found, _deliveries)
         return Elsewhere(one.report.slug, parse_instant(one.from_), parse_instant(one.to))
 
     def _sent(self, one: _Delivery) -> SentDelivery:
@@ -116,7 +123,7 @@ class Puller:
         if one.body is not None:
             body = one.body.encode()
             self._verify(one, body)
-            value = sum(from_text(it.value_text) for it in _decoded(body, _Body).usage)
+            value = sum(from_text(it.value_text) for it in _decoded(body, _bodies).usage)
             digests |= {hashlib.sha256(body).hexdigest()}
         return SentDelivery(
             delivery_id=one.id,
@@ -157,8 +164,8 @@ class Puller:
         )
 
 
-def _decoded(body: bytes, shape: Any) -> Any:
+def _decoded(body: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
     try:
-        return msgspec.json.decode(body, type=shape)
+        return decoder.decode(body)
     except msgspec.DecodeError as error:
         raise AskingFailed(f"the server did not answer as Meterline does: {error}") from error

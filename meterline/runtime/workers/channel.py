@@ -32,6 +32,9 @@ class Message(msgspec.Struct, array_like=True):
     body: Any = None
 
 
+_messages: Final = msgspec.msgpack.Decoder(Message)
+
+
 class Channel:
     """One end. When the other process ends, however it does, `receive` returns None."""
 
@@ -39,7 +42,6 @@ class Channel:
         self._reader = reader
         self._writer = writer
         self._encoder = msgspec.msgpack.Encoder()  # JSON has no NaN
-        self._decoder = msgspec.msgpack.Decoder(Message)
 
     @classmethod
     async def open(cls, end: socket.socket) -> "Channel":
@@ -57,7 +59,7 @@ class Channel:
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
             assert length <= MESSAGE_BYTES_MAX, "both ends are ours"
-            return self._decoder.decode(await self._reader.readexactly(length))
+            return _messages.decode(await self._reader.readexactly(length))
         except (asyncio.IncompleteReadError, OSError):
             return None
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -28,6 +29,9 @@ class _Entry(msgspec.Struct):
 
 class _Body(msgspec.Struct):
     usage: list[_Entry]
+
+
+_bodies: Final = msgspec.json.Decoder(_Body)
 
 
 class SqlDeliveryLineage(SqlStore):
@@ -81,5 +85,5 @@ class SqlDeliveryLineage(SqlStore):
 
 
 def _usage(body: bytes) -> tuple[tuple[dict[str, str], str], ...]:
-    entries = msgspec.json.decode(body, type=_Body).usage
+    entries = _bodies.decode(body).usage
     return tuple((entry.groupBy, entry.valueText) for entry in entries)

@@ -22,6 +22,7 @@ from meterline.report import (
 )
 
 _filter_decoder: Final = msgspec.json.Decoder(float_hook=from_json_float)
+_counted: Final = msgspec.json.Decoder(LogEnds)
 
 
 def run_row(run: Run) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def counted_text(counted: LogEnds | None) -> str | None:
 
 def counted_of(text: str | None) -> LogEnds | None:
     """How far the log was counted."""
-    return None if text is None else msgspec.json.decode(text, type=LogEnds)
+    return None if text is None else _counted.decode(text)
 
 
 def question_row(report: Report) -> dict[str, str]:

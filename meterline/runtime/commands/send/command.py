@@ -174,6 +174,9 @@ class Status(msgspec.Struct):
     lag_records: int | None = None
 
 
+_statuses: Final = msgspec.json.Decoder(Status)
+
+
 async def wait_until_counted(
     session: aiohttp.ClientSession, options: Options, clock: Clock
 ) -> None:
@@ -201,7 +204,7 @@ async def _ask(session: aiohttp.ClientSession, url: str) -> tuple[bool, str]:
     if code != 200:  # noqa: PLR2004 - the one good answer
         return False, f"{url} answered {code}"
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = _statuses.decode(body)
     except msgspec.DecodeError as error:
         raise NotCounted(f"{url} did not answer as Meterline does: {error}") from error
     if status.caught_up is None:

@@ -172,10 +172,13 @@ class ProblemRead(msgspec.Struct):
     invalid_parameters: list[Fault] = []
 
 
+_problems: Final = msgspec.json.Decoder(ProblemRead)
+
+
 def refusal(batch: Batch, status: int, body: bytes) -> str:
     """What the server holds against a batch, in words that name lines of the input."""
     try:
-        problem = msgspec.json.decode(body, type=ProblemRead)
+        problem = _problems.decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError):
         problem = ProblemRead(detail=body[:200].decode(errors="replace"))
     first, last = batch.lines[0].number, batch.lines[-1].number

@@ -167,7 +167,7 @@ BLOCK_TALLIES_MAX: Final = 500_000  # of one new block: some seconds of one core
 BLOCK_SLICES_MAX: Final = 1_000  # of one partition in a new block: bounds a statement of the ledger
 BLOCK_LOOK_S: Final = 10  # between two looks for what is due
 # Counting is behind the log for so long, where two seconds are usual: making blocks and filling in
-BEHIND_S: Final = 4  # give way. They rest so many times as long as they worked, and have
+BEHIND_S: Final = 5  # give way. They rest so many times as long as they worked, and have
 BEHIND_RESTS: Final = 19  # a twentieth of the time at least.
 BLOCK_SWEEP_S: Final = 60  # between two looks for rows that nobody reads
 BLOCK_KEPT_MS: Final = 20 * 60 * 1_000  # of a replaced block: longer than any reader may read

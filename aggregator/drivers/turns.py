@@ -132,12 +132,18 @@ async def adopt_for_ever(housekeeping: Housekeeping) -> None:
 
 
 def beside(
-    housekeeping: Housekeeping, clock: Clock, standing: Standing | None
+    housekeeping: Housekeeping,
+    clock: Clock,
+    standing: Standing | None,
+    *,
+    fills_behind: bool = True,
 ) -> list["asyncio.Task[None]"]:
-    """What runs beside counting, as tasks. None of them ends by itself but by an error."""
+    """What runs beside counting, as tasks. None of them ends by itself but by an error. Without
+    `fills_behind`, filling in rests while counting is behind.
+    """
 
     def behind_s() -> float:
-        return housekeeping.behind_ms(clock.now_ms()) / 1_000
+        return 0.0 if fills_behind else housekeeping.behind_ms(clock.now_ms()) / 1_000
 
     tasks = [
         asyncio.create_task(claim_for_ever(housekeeping, clock)),

@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness
+from aggregator.step import Aggregator
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.meter import Aggregation
 from meterline.runtime.settings.fields import Settings
@@ -49,6 +50,16 @@ async def measured() -> AsyncIterator[Telemetry]:
         yield telemetry(Settings(), "aggregate", stack)
 
 
+async def _counted(world: World, revision: int, *, seal: bool = False) -> tuple[Meters, Aggregator]:
+    """A meter, and a worker that has counted some events by it."""
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, revision)
+    worker = world.worker(meters)
+    await world.send(numbered(0, 60))
+    await world.run(worker, seal=seal)
+    return meters, worker
+
+
 async def _look(measured: Telemetry, world: World, meters: Meters) -> None:
     stores = SimpleNamespace(log=world.log, progress=world.progress, catalogue=meters)
     measured.scrape.looks.clear()
@@ -60,11 +71,7 @@ async def _look(measured: Telemetry, world: World, meters: Meters) -> None:
 async def test_freshness_does_not_wait_for_what_a_new_meter_lacks(
     world: World, measured: Telemetry, fresh_numbers: Iterator[int]
 ) -> None:
-    meters = Meters(0)
-    meters.add(Aggregation.SUM, next(fresh_numbers))
-    worker = world.worker(meters)
-    await world.send(numbered(0, 60))
-    await world.run(worker, seal=True)
+    meters, worker = await _counted(world, next(fresh_numbers), seal=True)
     later = meters.add(Aggregation.SUM, next(fresh_numbers))
     assert await taken_on(worker)
     completeness = Completeness(worker, lag_ms=0)
@@ -82,11 +89,7 @@ async def test_freshness_does_not_wait_for_what_a_new_meter_lacks(
 async def test_a_new_meter_is_no_lag(
     world: World, measured: Telemetry, fresh_numbers: Iterator[int]
 ) -> None:
-    meters = Meters(0)
-    meters.add(Aggregation.SUM, next(fresh_numbers))
-    worker = world.worker(meters)
-    await world.send(numbered(0, 60))
-    await world.run(worker)
+    meters, worker = await _counted(world, next(fresh_numbers))
     meters.add(Aggregation.SUM, next(fresh_numbers))  # open slices have not taken it in yet
     await _look(measured, world, meters)
     lags = values(measured.recorder, "meterline_log_lag_records")

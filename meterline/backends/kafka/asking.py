@@ -12,7 +12,7 @@ from meterline.backends.kafka.topic import renew_password, started
 from meterline.limits import READ_BYTES_MAX
 from meterline.ports import Unavailable
 
-READ_WAIT_MS: Final = 20
+READ_WAIT_MS: Final = 20  # of a fetch for what is not there yet
 STOP_TIMEOUT_S: Final = 5.0
 _T = TypeVar("_T")
 
@@ -55,6 +55,7 @@ class Asked:
             isolation_level="read_uncommitted",
             max_partition_fetch_bytes=READ_BYTES_MAX // 4,
             fetch_max_bytes=READ_BYTES_MAX,
+            fetch_max_wait_ms=READ_WAIT_MS,
             request_timeout_ms=int(self._timeout_s * 1_000),
             **self._security,
         )
@@ -73,12 +74,27 @@ class Asked:
 async def fetch(
     consumer: AIOKafkaConsumer, where: TopicPartition, offset: int, records_max: int
 ) -> list[ConsumerRecord[bytes, bytes]]:
-    """Records from `offset`; empty only when the leader says that there are none."""
+    """Records from `offset`; empty only when the leader says that there are none.
+
+    A consumer that nobody reads by is paused: the next question would wait behind its fetch for
+    what comes next, as a broker answers the requests of a connection one after another.
+    """
     if consumer.assignment() != {where}:
         consumer.assign([where])
         consumer.seek(where, offset)
-    elif await consumer.position(where) != offset:
-        consumer.seek(where, offset)
+    else:
+        consumer.resume(where)
+        if await consumer.position(where) != offset:
+            consumer.seek(where, offset)
+    try:
+        return await _fetched(consumer, where, offset, records_max)
+    finally:
+        consumer.pause(where)
+
+
+async def _fetched(
+    consumer: AIOKafkaConsumer, where: TopicPartition, offset: int, records_max: int
+) -> list[ConsumerRecord[bytes, bytes]]:
     while True:
         try:
             batches = await consumer.getmany(

@@ -208,7 +208,8 @@ async def _opened(settings: Settings) -> AsyncIterator[AccessStore]:
     # Imported here: other commands must not wait for what they do not use.
     from meterline.backends.control_store.access.keys import SqlAccessStore  # noqa: PLC0415
     from meterline.backends.control_store.engine import open_database  # noqa: PLC0415
-    from meterline.backends.control_store.migrate import check_migrated, migrate  # noqa: PLC0415
+    from meterline.backends.control_store.migrate import migrate  # noqa: PLC0415
+    from meterline.backends.control_store.migrated import check_migrated  # noqa: PLC0415
     from meterline.runtime.wiring.control_access import control_access  # noqa: PLC0415
 
     database = open_database(settings.control_database_url, access=control_access(settings))

@@ -6,9 +6,10 @@ import uuid
 from collections.abc import AsyncIterator
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 
+from meterline.backends.kafka.asking import fetch
 from meterline.backends.kafka.growth import AGGREGATOR, older_members
 from meterline.backends.kafka.log import TOPIC_LOOK_S, KafkaLog, open_kafka_log
 from meterline.backends.kafka.topic import Topic, inspect_topic
@@ -63,6 +64,28 @@ async def test_a_topic_with_other_settings_is_refused_by_name(
         "retention.ms=3600000",
     ):
         assert setting in told
+
+
+async def test_a_consumer_that_nobody_reads_by_asks_for_nothing(kafka: str) -> None:
+    topic = fresh_topic()
+    log = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=kafka, enable_auto_commit=False, auto_offset_reset="none"
+    )
+    await consumer.start()
+    try:
+        for place in (0, 1, 0):
+            where, first = TopicPartition(topic, place), await log.end(place)
+            for value in (b"a", b"b"):
+                await log.append(place, value)
+            found = [await fetch(consumer, where, offset, 1) for offset in (first, first + 1)]
+            assert [record.value for records in found for record in records] == [b"a", b"b"]
+            assert consumer.paused() == {where}
+            assert await fetch(consumer, where, first + 2, 1) == []
+            assert consumer.paused() == {where}
+    finally:
+        await consumer.stop()
+        await log.close()
 
 
 async def test_a_topic_made_anew_is_another_log(kafka: str, admin: AIOKafkaAdminClient) -> None:

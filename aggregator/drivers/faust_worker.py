@@ -25,6 +25,7 @@ from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
 from meterline.limits import (
+    FAUST_AHEAD_RECORDS_MAX,
     FAUST_HELD_RECORDS_MAX,
     FAUST_STOP_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
@@ -63,6 +64,7 @@ class FaustWorker:
         self._fed_end: dict[int, int] = {}  # after what Faust brought, or should have
         self._openings = Openings(aggregator, standing)
         self._behind: set[int] = set()  # what came while they were prepared is not read yet
+        self._fresh: set[int] = set()  # of these, taken on and never read up to where they were
         self._revoked: set[int] = set()
         self._full = False  # Faust is kept from bringing more
         self._lag = LagWatch(aggregator.log)
@@ -163,8 +165,12 @@ class FaustWorker:
             return False
         if self._housekeeping.room.is_full:
             return False  # it is brought for whoever has the turn
-        waits = number in self._behind or number not in self._aggregator.partitions
-        return waits and number in self._held and self._held[number].count > self._held_max
+        taken_on = number in self._aggregator.partitions
+        if number not in self._held or (taken_on and number not in self._behind):
+            return False
+        catches_up = not taken_on or number in self._fresh
+        most = min(self._held_max, FAUST_AHEAD_RECORDS_MAX) if catches_up else self._held_max
+        return self._held[number].count > most
 
     async def _absorb(self, record: Record) -> None:
         """Take a record in. Of a partition that is not open yet, or was not a moment ago, it is
@@ -204,6 +210,7 @@ class FaustWorker:
             end = self._aggregator.partitions[number].log_end
             self._fed_end[number] = max(end, self._fed_end.get(number, 0))
             self._behind.add(number)
+            self._fresh.add(number)
         return True
 
     def _may_grow(self, number: int) -> bool:
@@ -260,8 +267,8 @@ class FaustWorker:
         self._counted = self._uncounted = 0
         for number in assigned & set(self._aggregator.partitions):
             with failures.kept():
-                if past:
-                    await self._look_past(number, now_ms)
+                if past and await self._look_past(number, now_ms):
+                    await self._read_again(number)
                 await self._mind_silence(number, now_ms)
         self._mind_turns(now_ms)
         failures.tell()
@@ -273,9 +280,9 @@ class FaustWorker:
             if self._standing is not None:
                 self._standing.waits(asyncio.get_running_loop().time())
 
-    async def _look_past(self, number: int, now_ms: int) -> None:
+    async def _look_past(self, number: int, now_ms: int) -> bool:
         """Of a partition that Faust does not bring now, because it waits, or brings all that it has
-        of another one first that is not counted now, the log is asked for more.
+        of another one first that is not counted now, the log is asked for more. Whether it has.
         """
         offset = self._aggregator.partitions[number].next_offset
         looked_ms = self._past_looked_ms.get(number, 0)
@@ -285,6 +292,8 @@ class FaustWorker:
             if end > offset:  # else what Faust brings next would be read again as well
                 self._fed_end[number] = end
                 self._behind.add(number)
+                return True
+        return False
 
     async def _mind_silence(self, number: int, now_ms: int) -> None:
         """Where Faust does not bring what the log has, it is read from there."""
@@ -312,6 +321,7 @@ class FaustWorker:
             if asyncio.get_running_loop().time() > ends:
                 return
         self._behind.discard(number)
+        self._fresh.discard(number)
 
     def _turn_s(self) -> float:
         """How long a partition is read again at a time: longer where nobody else waits."""
@@ -353,6 +363,7 @@ class FaustWorker:
 
     def _let_go(self, numbers: set[int]) -> None:
         self._behind -= numbers
+        self._fresh -= numbers
         for number in numbers:
             self._aggregator.close(number)
             self._held.pop(number, None)

@@ -51,6 +51,7 @@ class FaustWorker:
         standing: Standing | None = None,
         renewed: Callable[[Any], None] = lambda _: None,
         held_max: int = FAUST_HELD_RECORDS_MAX,
+        ahead_max: int = FAUST_AHEAD_RECORDS_MAX,
     ) -> None:
         """`renewed` is called often with Faust's client of Kafka: it gives it its password."""
         self._standing = standing
@@ -70,7 +71,7 @@ class FaustWorker:
         self._lag = LagWatch(aggregator.log)
         self._failed: asyncio.Future[Any] | None = None
         self._stopping = False
-        self._held_max = held_max
+        self._held_max, self._ahead_max = held_max, ahead_max
         self._counted = self._uncounted = 0  # records that Faust brought since the last turn
         self._past_looked_ms: dict[int, int] = {}  # past Faust, when the log was asked
         self._renewed = renewed
@@ -169,7 +170,7 @@ class FaustWorker:
         if number not in self._held or (taken_on and number not in self._behind):
             return False
         catches_up = not taken_on or number in self._fresh
-        most = min(self._held_max, FAUST_AHEAD_RECORDS_MAX) if catches_up else self._held_max
+        most = min(self._held_max, self._ahead_max) if catches_up else self._held_max
         return self._held[number].count > most
 
     async def _absorb(self, record: Record) -> None:

@@ -17,7 +17,7 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
-from meterline.limits import FAUST_HELD_RECORDS_MAX
+from meterline.limits import FAUST_AHEAD_RECORDS_MAX, FAUST_HELD_RECORDS_MAX
 from meterline.ports import Clock, Unavailable
 from tests.simulation.fates import Fates
 from tests.simulation.log import SimulatedLog
@@ -176,6 +176,6 @@ class SimulatedFaustWorker(FaustWorker):
         self._lag = LagWatch(aggregator.log)
         self._failed = None
         self._stopping = False
-        self._held_max = FAUST_HELD_RECORDS_MAX
+        self._held_max, self._ahead_max = FAUST_HELD_RECORDS_MAX, FAUST_AHEAD_RECORDS_MAX
         group.worker = self
         self.app = group  # type: ignore[assignment]

@@ -121,10 +121,12 @@ async def ended(parts: Parts) -> None:
     await parts.aggregator.close_all()
 
 
+@pytest.mark.parametrize("bounds", [(1, 256), (65_536, 1)], ids=["held", "ahead"])
 @pytest.mark.parametrize("by", ["opened", "revoked", "stopped"])
 async def test_faust_waits_where_a_partition_that_is_not_open_holds_too_much(
-    parts: Parts, by: str
+    parts: Parts, by: str, bounds: tuple[int, int]
 ) -> None:
+    parts.worker._held_max, parts.worker._ahead_max = bounds  # noqa: SLF001
     events = [*await parts.brought(0), *await parts.brought(1)]
     stream = Stream(events)
     await parts.opened(1)
@@ -161,8 +163,7 @@ async def test_others_are_read_past_faust_while_it_is_kept_from_bringing_more(
     await until(lambda: stream.taken == 2)
     await parts.world.send(numbered(120, 200))
     end = await parts.world.log.end(1)
-    for _ in range(3):
-        await parts.worker.turn()
+    await parts.worker.turn()
     assert parts.aggregator.partitions[1].next_offset == end
     assert stream.taken == 2
     parts.worker.stop()

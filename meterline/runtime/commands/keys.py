@@ -75,7 +75,8 @@ def keys(context: click.Context, data_dir: Path | None) -> None:
     "scopes",
     multiple=True,
     type=click.Choice([scope.value for scope in Scope]),
-    help="What the key may do. Repeat it for several. [default: all scopes except operate]",
+    help="What the key may do. Repeat it for several. [default: all scopes except operate and"
+    " subjects:erase]",
 )
 @click.option("--plan", help="A plan of the settings. Its limits apply to the key.")
 @click.option("--expires", help="When it expires: 90d, 12h or a time (2027-01-31T00:00:00Z).")

@@ -38,8 +38,8 @@ LogRetentionDays = Annotated[
     Field(
         ge=1,
         le=DAYS_MAX,
-        description="How long the log keeps records that are already counted. Change it to save "
-        "disk.",
+        description="How long the log keeps records that are already counted. On Kafka a new topic "
+        "gets it, and the topic decides. Change it to save disk.",
         examples=[7],
     ),
 ]

@@ -281,7 +281,7 @@ class UsageIntegrity:
             raise Unavailable(
                 f"usage store: block {lacking[0]} has not the rows that were counted. It is made"
                 " again from its slices, within minutes. Ask again then. Where minutes"
-                " are not kept any more, restore the newest backup of the usage store"
+                " are not kept any more, restore the newest backup of all three stores"
             )
         return there.life
 
@@ -374,13 +374,14 @@ def lost_message(what: str) -> str:
 def _way_on(known: str | None) -> str:
     message = (
         " Nothing is answered, counted or delivered from it. Check that usage_url or data_dir is"
-        " right and that the volume is mounted. Else restore the newest backup of the usage store"
+        " right and that the volume is mounted. Else restore the newest backup of all three stores"
     )
     if known is None:
         return message
     return (
-        f"{message}. If there is none, set usage_lost to {known}: everything that the log still"
-        " holds is then counted again (docs/operations.md, 'When a store is lost or damaged')"
+        f"{message}. If there is none, begin with an empty usage store, and set usage_lost to"
+        f" {known}: everything that the log still holds is then counted again (docs/operations.md,"
+        " 'When a store is lost or damaged')"
     )
 
 

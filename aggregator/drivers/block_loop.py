@@ -28,7 +28,7 @@ class Driver(Protocol):
 @dataclass(frozen=True, slots=True)
 class BesideCounting:
     """What the making of blocks must know of counting: whether this worker is the one that makes
-    them (`holds`), what comes before at each look (`before`: erasures, whose rows no block may be
+    them (`holds`), what comes before each of them (`before`: erasures, whose rows no block may be
     made of meanwhile), and for how many seconds counting has been behind the log (`behind_s`).
     """
 
@@ -68,15 +68,16 @@ async def make_blocks_for_ever(maker: BlockMaker, counted: BesideCounting) -> No
 
 
 async def _made(maker: BlockMaker, counted: BesideCounting) -> None:
-    """Make whatever is due. Rests are measured by the loop: clocks step."""
-    await counted.before()
+    """Make whatever is due: that may take hours. Rests are measured by the loop: clocks step."""
     time_s = asyncio.get_running_loop().time
-    began_s = time_s()
-    while await maker.step():
+    while counted.holds():
+        await counted.before()
+        began_s = time_s()
+        if not await maker.step():
+            return
         took_s = time_s() - began_s
         await asyncio.sleep(took_s)
         await rest_behind(took_s * (BEHIND_RESTS - 1), counted.behind_s)
-        began_s = time_s()
 
 
 async def _for_ever(

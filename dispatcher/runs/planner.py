@@ -137,7 +137,7 @@ async def _make_page(
         claim = await sources.reports.claim_run(it.run.id, holder, now_ms, now_ms + terms.lease_ms)
         if claim is None:
             continue
-        if claim.run.trigger is not it.run.trigger:  # taken over by hand: it asks another meter
+        if not it.is_still(claim, terms.start):
             await sources.reports.release_run(it.run.id, holder)
             continue
         # as claimed: it may have been changed since it was read

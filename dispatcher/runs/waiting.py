@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from dispatcher.runs.schedule import complete_needed_ms
 from meterline import limits
 from meterline.meter import Catalogue, Meter, answering
-from meterline.report import Report, ReportStore, Run, StartTerms, Trigger, subjects_asked
+from meterline.report import (
+    Claim,
+    Report,
+    ReportState,
+    ReportStore,
+    Run,
+    StartTerms,
+    Trigger,
+    subjects_asked,
+)
 from meterline.usage import ProgressStore, UsageQuery
 
 
@@ -56,6 +65,15 @@ class Ready:
         return UsageQuery(
             self.meter, self.run.from_ms, self.run.to_ms, group_by=group_by, subjects=subjects
         )
+
+    def is_still(self, claim: Claim, start: StartTerms) -> bool:
+        """Whether it is so by what was claimed: while runs before it were made, the report may have
+        been paused, or got a longer grace. A run that was taken over by hand asks another meter.
+        """
+        run, report = claim.run, claim.report
+        if run.trigger is not self.run.trigger or report.state is ReportState.PAUSED:
+            return False
+        return self.complete_until_ms >= complete_needed_ms(run, report, start)
 
 
 class Judge:

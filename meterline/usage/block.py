@@ -321,12 +321,15 @@ class Renewal(NamedTuple):
     sources: Sequence[int]
 
 
-def may_be_readable(block: Block, there: Iterable[Block], sources: Collection[int]) -> bool:
+def may_be_readable(
+    block: Block, there: Iterable[Block], sources: Collection[int], partitions: int = 0
+) -> bool:
     """Whether a block may become readable beside those that are there, in place of its `sources`.
 
     It must still be in the making, and its sources readable. Then no slice and revision is read
     twice: without its sources nothing overlaps it. And nothing is missing: it continues the
-    columns, or it has just what its sources have.
+    columns, in all `partitions` that the log has by now (see `end_ms`), or it has just what its
+    sources have.
     """
     known = {it.number: it for it in there}
     mine = known.get(block.number)
@@ -341,7 +344,8 @@ def may_be_readable(block: Block, there: Iterable[Block], sources: Collection[in
         same = (column for column in columns if column.stretches == block.stretches)
         return any(column.upto == block.after < block.upto for column in same)
     ends = ends_of(columns[-1].stretches) if columns else {}
-    return follows(block.stretches, ends) and _has_all(block.stretches, ends)
+    has_all = _has_all(block.stretches, ends) and len(block.stretches) >= partitions
+    return has_all and follows(block.stretches, ends)
 
 
 def withdrawn(there: Iterable[Block], numbers: Collection[int]) -> list[int]:

@@ -30,7 +30,8 @@ class BlockLedger(Protocol):
         self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
     ) -> bool:
         """Make a block readable in place of its sources, in one transaction; False where
-        `may_be_readable` says no by now. Of makers at once, one wins.
+        `may_be_readable` says no by now: of the partitions that the log has, too. Of makers at
+        once, one wins.
         """
         ...
 

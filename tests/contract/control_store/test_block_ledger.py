@@ -9,6 +9,7 @@ from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
+from meterline.event import Growth, Layout
 from meterline.usage import (
     Block,
     BlockLedger,
@@ -21,6 +22,7 @@ from meterline.usage import (
 
 NOW_MS = 1_767_225_600_000
 ROWS = {"hours": 3, "days": 2}
+NEW_ONE, NEW_OTHER = Stretch(2, 0, 0), Stretch(3, 0, 0)
 
 
 @pytest.fixture
@@ -87,6 +89,19 @@ async def test_sources_give_way_to_what_is_made_of_them(ledger: BlockLedger) -> 
         both.number: BlockState.READABLE,
     }
     assert {it.changed_at_ms for it in await ledger.blocks(1)} == {NOW_MS + 5}
+
+
+async def test_a_block_made_before_the_log_grew_is_not_published(
+    ledger: BlockLedger, progress: ProgressStore
+) -> None:
+    one, narrow = _block(1, 0, 10), _block(2, 10, 20)
+    wide = replace(_block(3, 10, 20), stretches=(*narrow.stretches, NEW_ONE, NEW_OTHER))
+    await _published(ledger, one)
+    for block in (narrow, wide):
+        await ledger.begin(block)
+    await progress.begin_growth(1, Layout(4, (Growth(2, 4, 1_000),)), NOW_MS)
+    assert not await ledger.publish(narrow, ROWS, (), NOW_MS), "two partitions are left out"
+    assert await ledger.publish(wide, ROWS, (), NOW_MS)
 
 
 async def test_what_was_given_up_is_never_published(ledger: BlockLedger) -> None:

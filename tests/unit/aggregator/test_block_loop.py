@@ -48,7 +48,10 @@ async def _nothing() -> None:
 def _run(
     loop: VirtualLoop, maker: Maker, behind_s: Callable[[], float] = lambda: float(BEHIND_S)
 ) -> None:
-    counted = BesideCounting(lambda: True, _nothing, behind_s)
+    _run_beside(loop, maker, BesideCounting(lambda: True, _nothing, behind_s))
+
+
+def _run_beside(loop: VirtualLoop, maker: Maker, counted: BesideCounting) -> None:
     made = make_blocks_for_ever(maker, counted)  # type: ignore[arg-type]
     loop.create_task(made)
     loop.run_until_complete(asyncio.sleep(MINUTES * 60))
@@ -86,3 +89,23 @@ def test_blocks_are_made_also_where_nothing_can_be_swept_away(loop: VirtualLoop)
     _run(loop, maker)
     assert maker.steps > MINUTES * 60 // STEP_S // 3
     assert maker.sweeps > MINUTES // 2
+
+
+def test_what_comes_before_blocks_does_not_wait_until_no_more_are_due(loop: VirtualLoop) -> None:
+    maker = Maker()
+    steps_before: list[int] = []
+
+    async def before() -> None:
+        steps_before.append(maker.steps)
+
+    _run_beside(loop, maker, BesideCounting(lambda: True, before, lambda: 0.0))
+    assert maker.steps > MINUTES
+    assert steps_before == list(range(len(steps_before)))
+    assert len(steps_before) in (maker.steps, maker.steps + 1)
+
+
+def test_a_worker_that_holds_the_partition_no_more_makes_no_more_blocks(loop: VirtualLoop) -> None:
+    maker, until_s = Maker(), loop.time() + 60.0
+    counted = BesideCounting(lambda: loop.time() < until_s, _nothing, lambda: 0.0)
+    _run_beside(loop, maker, counted)
+    assert 0 < maker.steps <= 60 // STEP_S // 2

@@ -1,9 +1,10 @@
 """What is claimed to be complete, and when; backfill of meters made later."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -152,6 +153,48 @@ async def test_a_log_that_ends_before_what_was_counted_is_noticed_when_it_is_ask
     with pytest.raises(LogTruncated, match="ends at offset 0"):
         await Completeness(worker, lag_ms=0).probe(range(PARTITIONS), 5_000)
     await worker.log.close()
+    await worker.close_all()
+
+
+class SlowLog:
+    """A log whose answers about its end are under way while more is counted."""
+
+    def __init__(self, log: Any, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._log = log
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def end(self, partition: int) -> int:
+        """As it was when it was asked."""
+        end: int = await self._log.end(partition)
+        await self._meanwhile()
+        return end
+
+
+async def test_what_is_counted_while_the_log_is_asked_for_its_end_is_no_loss(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters, worker = await _counted(world, next(fresh_numbers))
+    sent = iter(range(60, 60 + 30 * PARTITIONS, 30))
+
+    async def more() -> None:
+        first = next(sent)
+        await world.send(numbered(first, first + 30))
+        worker.log = world.log
+        await world.run(worker)
+        worker.log = slow
+
+    slow: Any = SlowLog(world.log, more)
+    worker.log = slow
+    completeness = Completeness(worker, lag_ms=0)
+    await completeness.probe(range(PARTITIONS), 5_000)
+    worker.log = world.log
+    await completeness.claim()
+    assert not completeness.ends, "all of it was reached"
+    complete_until = world.progress.complete_until
+    assert await complete_until(world.log.number, PARTITIONS, meters.version) == 5_000
     await worker.close_all()
 
 

@@ -16,8 +16,11 @@ from meterline.event import Growth, Layout, Record, RecordKind, encode_mark, enc
 from meterline.meter import Aggregation
 from meterline.ports import Unavailable
 from meterline.usage import SliceId
+from meterline.window import HOUR_MS
+from tests.unit.aggregator.test_blocks import Blocks
 from tests.unit.aggregator.world import Meters, World
 
+EVENTS_MS = 1_767_225_600_000  # the first of all events of a world
 FIRST = Growth(1, 2, 1_000)
 SECOND = Growth(2, 4, 2_000)
 
@@ -113,3 +116,23 @@ async def test_one_that_waits_for_its_parent_does_not_make_a_worker_unready(
         await asyncio.sleep(0.01)
     await openings.close()
     await worker.close_all()
+
+
+async def test_a_block_without_the_new_partitions_is_not_read(
+    grown: World, fresh_numbers: Iterator[int]
+) -> None:
+    """What they have would be missing in each answer, but for late events."""
+    grown.clock.at_ms = EVENTS_MS
+    blocks = Blocks(grown, Meters(0))
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    maker.partitions = FIRST.before  # it has not heard of the growth yet
+    await grow(grown, FIRST)
+    for _ in range(2):
+        await blocks.seal()
+        grown.clock.at_ms += 2 * HOUR_MS
+    assert not await maker.step()
+    await blocks.check(meter)
+    maker.partitions = FIRST.partitions
+    assert await maker.step()
+    await blocks.check(meter)

@@ -23,6 +23,7 @@ from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.erased import is_unsettled
+from meterline.backends.control_store.progress.partitions.growth import partitions_of
 from meterline.backends.control_store.progress.seal_sums import all_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
@@ -211,7 +212,9 @@ async def publish(
     now_ms: int,
 ) -> bool:
     """Make a block readable. The caller holds the log's lock (`filling.lock`)."""
-    if not may_be_readable(block, await blocks_of(connection, block.log), sources):
+    there = await blocks_of(connection, block.log)
+    partitions = await partitions_of(connection, block.log)
+    if not may_be_readable(block, there, sources, partitions):
         return False
     made = update(blocks).where(
         blocks.c.number == block.number,

@@ -134,3 +134,25 @@ async def test_a_run_that_was_given_back_is_met_again_under_another_name(rig: Ri
     rig.usage.meanwhile = change
     assert await turn(rig, 1) == 1
     assert await states(rig, changing) == [RunState.SUCCEEDED]
+
+
+async def test_what_changes_while_others_are_made_is_not_made_by_what_was_known_before(
+    rig: Rig,
+) -> None:
+    first, slower, paused = [await rig.report(URL, name) for name in "abc"]
+    await planned(rig)
+    await rig.complete(COMPLETE_MS)
+
+    async def change() -> None:  # while the first one is made
+        await rig.reports.update_report(slower.id, ReportChange(grace_ms=HOUR_MS), END_MS)
+        await rig.reports.pause_report(paused.id, END_MS)
+
+    rig.usage.meanwhile = change
+    assert await turn(rig, 1) == 1
+    assert await states(rig, first) == [RunState.SUCCEEDED]
+    assert await states(rig, slower) == [RunState.WAITING]
+    assert await states(rig, paused) == [RunState.WAITING]
+    assert await turn(rig, 2) == 0
+    await rig.reports.resume_report(paused.id, END_MS)
+    await rig.complete(END_MS + HOUR_MS)
+    assert await turn(rig, 3) == 2

@@ -94,6 +94,17 @@ def test_a_block_continues_the_columns_or_is_refused() -> None:
     assert not may_be_readable(there[3], there, ())
 
 
+def test_a_new_column_that_leaves_out_a_partition_of_the_log_is_refused() -> None:
+    wide = (*SECOND, Stretch(2, 0, 0), Stretch(3, 0, 0))
+    merged, newer = _making(4, _stretches((0, 4), (0, 0))), _making(5, FIRST, 5, 7)
+    there = [_block(1, FIRST), _making(2, SECOND), _making(3, wide), merged, newer]
+    assert may_be_readable(there[1], there, (), partitions=2)
+    assert not may_be_readable(there[1], there, (), partitions=4)
+    assert may_be_readable(there[2], there, (), partitions=4)
+    assert may_be_readable(merged, there, (1,), partitions=4), "as its source had it"
+    assert may_be_readable(newer, there, (), partitions=4), "as its column has it"
+
+
 def test_a_block_that_was_given_up_is_refused() -> None:
     block = _making(2, SECOND)
     there = [_block(1, FIRST), replace(block, state=BlockState.GONE)]

@@ -15,7 +15,7 @@ import structlog
 from faust.types import TP
 
 from aggregator.catalogue_debounce import passed
-from aggregator.drivers.held_records import HeldRecords, Sealed
+from aggregator.drivers.held_records import HELD_BOUNDS, HeldBounds, HeldRecords, Sealed
 from aggregator.drivers.membership import Membership, faust_app
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
@@ -25,8 +25,6 @@ from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
 from meterline.limits import (
-    FAUST_AHEAD_RECORDS_MAX,
-    FAUST_HELD_RECORDS_MAX,
     FAUST_STOP_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
     PAST_LOOK_MS,
@@ -50,8 +48,7 @@ class FaustWorker:
         membership: Membership,
         standing: Standing | None = None,
         renewed: Callable[[Any], None] = lambda _: None,
-        held_max: int = FAUST_HELD_RECORDS_MAX,
-        ahead_max: int = FAUST_AHEAD_RECORDS_MAX,
+        bounds: HeldBounds = HELD_BOUNDS,
     ) -> None:
         """`renewed` is called often with Faust's client of Kafka: it gives it its password."""
         self._standing = standing
@@ -71,7 +68,7 @@ class FaustWorker:
         self._lag = LagWatch(aggregator.log)
         self._failed: asyncio.Future[Any] | None = None
         self._stopping = False
-        self._held_max, self._ahead_max = held_max, ahead_max
+        self._bounds = bounds
         self._counted = self._uncounted = 0  # records that Faust brought since the last turn
         self._past_looked_ms: dict[int, int] = {}  # past Faust, when the log was asked
         self._renewed = renewed
@@ -170,7 +167,7 @@ class FaustWorker:
         if number not in self._held or (taken_on and number not in self._behind):
             return False
         catches_up = not taken_on or number in self._fresh
-        most = min(self._held_max, self._ahead_max) if catches_up else self._held_max
+        most = self._bounds.ahead if catches_up else self._bounds.held
         return self._held[number].count > most
 
     async def _absorb(self, record: Record) -> None:

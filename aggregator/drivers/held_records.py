@@ -7,6 +7,9 @@ offsets are kept, as runs.
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from meterline.limits import FAUST_AHEAD_RECORDS_MAX, FAUST_HELD_RECORDS_MAX
 
 
 class Sealed:
@@ -19,6 +22,18 @@ class Sealed:
         self.tp = tp
         self.offset = offset
         self.acked = False
+
+
+class HeldBounds(NamedTuple):
+    """How many records of a partition that is not counted now are kept in mind before Faust waits:
+    while it catches up, and else.
+    """
+
+    ahead: int = FAUST_AHEAD_RECORDS_MAX
+    held: int = FAUST_HELD_RECORDS_MAX
+
+
+HELD_BOUNDS: Final = HeldBounds()
 
 
 class HeldRecords:

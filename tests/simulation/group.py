@@ -10,14 +10,13 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from aggregator.drivers.faust_worker import FaustWorker
-from aggregator.drivers.held_records import HeldRecords
+from aggregator.drivers.held_records import HELD_BOUNDS, HeldRecords
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
-from meterline.limits import FAUST_AHEAD_RECORDS_MAX, FAUST_HELD_RECORDS_MAX
 from meterline.ports import Clock, Unavailable
 from tests.simulation.fates import Fates
 from tests.simulation.log import SimulatedLog
@@ -176,6 +175,6 @@ class SimulatedFaustWorker(FaustWorker):
         self._lag = LagWatch(aggregator.log)
         self._failed = None
         self._stopping = False
-        self._held_max, self._ahead_max = FAUST_HELD_RECORDS_MAX, FAUST_AHEAD_RECORDS_MAX
+        self._bounds = HELD_BOUNDS
         group.worker = self
         self.app = group  # type: ignore[assignment]

@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.completeness import Completeness
 from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.held_records import HeldBounds
 from aggregator.drivers.membership import Membership
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping
@@ -88,7 +89,7 @@ class Parts:
             world.clock,
             lambda it: it.record,
             membership,
-            held_max=1,
+            bounds=HeldBounds(1, 1),
         )
 
     async def brought(self, number: int) -> list[Brought]:
@@ -121,12 +122,12 @@ async def ended(parts: Parts) -> None:
     await parts.aggregator.close_all()
 
 
-@pytest.mark.parametrize("bounds", [(1, 256), (65_536, 1)], ids=["held", "ahead"])
+@pytest.mark.parametrize("bounds", [HeldBounds(1, 1), HeldBounds(1)], ids=["both", "ahead"])
 @pytest.mark.parametrize("by", ["opened", "revoked", "stopped"])
 async def test_faust_waits_where_a_partition_that_is_not_open_holds_too_much(
-    parts: Parts, by: str, bounds: tuple[int, int]
+    parts: Parts, by: str, bounds: HeldBounds
 ) -> None:
-    parts.worker._held_max, parts.worker._ahead_max = bounds  # noqa: SLF001
+    parts.worker._bounds = bounds  # noqa: SLF001
     events = [*await parts.brought(0), *await parts.brought(1)]
     stream = Stream(events)
     await parts.opened(1)
@@ -177,7 +178,7 @@ async def test_others_are_read_past_faust_while_it_brings_only_what_is_not_count
 ) -> None:
     """It hands on all that it has fetched of one partition before anything of the next."""
     held = await parts.brought(0)
-    parts.worker._held_max = len(held)  # noqa: SLF001 - it does not wait
+    parts.worker._bounds = HeldBounds(len(held), len(held))  # noqa: SLF001 - it does not wait
     await parts.opened(1)
     before = parts.aggregator.partitions[1].next_offset
     await parts.world.send(numbered(120, 160))

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.migrated import (
+from meterline.backends.control_store.migrations.migrated import (
     MIGRATIONS,
     check_not_early,
     newest,

@@ -9,7 +9,7 @@ import msgspec
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import migrate_within
-from meterline.backends.control_store.migrated import number_within
+from meterline.backends.control_store.migrations.migrated import number_within
 from meterline.backends.control_store.tables import whole
 from meterline.backends.control_store.tables.columns import metadata
 from meterline.runtime.archive.files import Archive

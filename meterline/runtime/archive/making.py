@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aggregator.catch_up import check_nothing_lost
 from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
-from meterline.backends.control_store.migrated import check_migrated
+from meterline.backends.control_store.migrations.migrated import check_migrated
 from meterline.runtime.archive.files import Tell
 from meterline.runtime.archive.serving import ask_for_backup
 from meterline.runtime.archive.writing import Source, write_archive

@@ -17,7 +17,7 @@ from meterline.audit import AuditSpan, AuditStep, Finding
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.migrated import newest, number_of
+from meterline.backends.control_store.migrations.migrated import newest, number_of
 from meterline.backends.control_store.tables import whole
 from meterline.backends.kafka.log import KafkaLog
 from meterline.event import Record, RecordKind

@@ -15,7 +15,7 @@ import msgspec
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.migrated import newest, number_of
+from meterline.backends.control_store.migrations.migrated import newest, number_of
 from meterline.backends.control_store.progress.partitions import growth
 from meterline.backends.control_store.tables import whole
 from meterline.event import Layout, Log

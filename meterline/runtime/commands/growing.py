@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from ingest.growth import begin_growth, set_marks
-from meterline.backends.control_store.migrated import check_migrated
+from meterline.backends.control_store.migrations.migrated import check_migrated
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.kafka.growth import older_members
 from meterline.backends.kafka.log import KafkaLog

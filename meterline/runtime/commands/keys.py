@@ -210,7 +210,7 @@ async def _opened(settings: Settings) -> AsyncIterator[AccessStore]:
     from meterline.backends.control_store.access.keys import SqlAccessStore  # noqa: PLC0415
     from meterline.backends.control_store.engine import open_database  # noqa: PLC0415
     from meterline.backends.control_store.migrate import migrate  # noqa: PLC0415
-    from meterline.backends.control_store.migrated import check_migrated  # noqa: PLC0415
+    from meterline.backends.control_store.migrations.migrated import check_migrated  # noqa: PLC0415
     from meterline.runtime.wiring.control_access import control_access  # noqa: PLC0415
 
     database = open_database(settings.control_database_url, access=control_access(settings))

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.migrated import check_migrated
+from meterline.backends.control_store.migrations.migrated import check_migrated
 from meterline.ports import SILENT, Recorder
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.start_timeout import Patience

@@ -11,7 +11,7 @@ from meterline.access import Throttle
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.access.sessions import SqlSessionStore
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.migrated import check_migrated
+from meterline.backends.control_store.migrations.migrated import check_migrated
 from meterline.backends.key_ring import KeyRing
 from meterline.backends.missing_plans import MissingPlans
 from meterline.http.gate import Gate

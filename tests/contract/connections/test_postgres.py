@@ -11,7 +11,7 @@ from sqlalchemy import text
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.migrate import migrate
-from meterline.backends.control_store.migrated import check_migrated
+from meterline.backends.control_store.migrations.migrated import check_migrated
 from meterline.ports import AccessRefused, Unsuitable
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.start_timeout import Patience, RetryTimes

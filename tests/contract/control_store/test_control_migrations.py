@@ -16,7 +16,7 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.migrate import migrate
-from meterline.backends.control_store.migrated import check_migrated, newest
+from meterline.backends.control_store.migrations.migrated import check_migrated, newest
 from meterline.backends.control_store.tables.columns import metadata
 from meterline.ports import Unsuitable
 

@@ -16,8 +16,8 @@ from sqlalchemy import text
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.migrate import migrate, migrate_within
-from meterline.backends.control_store.migrated import newest
 from meterline.backends.control_store.migrations import versions
+from meterline.backends.control_store.migrations.migrated import newest
 from tests.tidy.tree import pyproject, read
 from tests.upgrade.recording import names, statements
 from tests.upgrade.shape import Shape, may_contract, narrowed, shape_of

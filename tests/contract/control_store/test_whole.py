@@ -14,7 +14,7 @@ from sqlalchemy.types import TypeEngine
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.migrate import migrate, migrate_within
-from meterline.backends.control_store.migrated import newest, number_of
+from meterline.backends.control_store.migrations.migrated import newest, number_of
 from meterline.backends.control_store.tables import whole
 from meterline.backends.control_store.tables.access import changes
 from meterline.backends.control_store.tables.blocks import blocks

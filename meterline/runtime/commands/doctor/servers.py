@@ -12,7 +12,7 @@ from meterline.backends.clickhouse.several.sharded import ShardedConnection, tog
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.connection import Connection as Transaction
 from meterline.backends.control_store.engine import open_database
-from meterline.backends.control_store.migrated import check_migrated
+from meterline.backends.control_store.migrations.migrated import check_migrated
 from meterline.backends.control_store.progress.partitions.shards import SqlShards
 from meterline.backends.kafka import topic_settings
 from meterline.backends.kafka.topic import inspect_topic

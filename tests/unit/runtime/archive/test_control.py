@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
-from meterline.backends.control_store.migrated import newest, number_of
+from meterline.backends.control_store.migrations.migrated import newest, number_of
 from meterline.backends.control_store.tables import whole
 from meterline.backends.control_store.tables.meters import logs, usage_store
 from meterline.runtime.archive.control import Become, SealedInArchive, put_control, tables_of

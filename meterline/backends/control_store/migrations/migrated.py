@@ -13,7 +13,7 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.ports import Unsuitable
 
-MIGRATIONS: Final = Path(__file__).parent / "migrations"
+MIGRATIONS: Final = Path(__file__).parent
 _FILE: Final = re.compile(r"m(\d{4})_\w+\.py")
 
 

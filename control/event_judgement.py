@@ -4,8 +4,10 @@ the fold.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -17,14 +19,20 @@ from meterline.event import (
     Verdict,
     decode_event,
     index_of,
+    instant_of,
     is_erased,
     offset_of,
 )
 from meterline.meter import Difference, Judges, Outcome, conflicting_members
 from meterline.usage import NO_POSITION
+from meterline.window import rfc3339
 
 _OURS = ("namespace", "recordedtime")  # what the gateway added
 _sent = msgspec.json.Decoder(dict[str, msgspec.Raw])
+# An instant as all readers of RFC 3339 take it. One that they do not would cost them the page.
+_STRICT: Final = re.compile(
+    rb'null|"\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +73,14 @@ class Judged:
 
 
 def sent_members(text: bytes) -> dict[str, msgspec.Raw]:
-    """The members of an event in the log, as it was sent."""
+    """The members of an event in the log, as it was sent; but its time, where that is accepted and
+    no strict RFC 3339, as it is written here.
+    """
     members = _sent.decode(text)
+    time = bytes(members.get("time", b"null"))
+    if not _STRICT.fullmatch(time):
+        at_ms = instant_of(msgspec.json.decode(time, type=str))
+        members["time"] = msgspec.Raw(msgspec.json.encode(rfc3339(at_ms)))
     return {name: value for name, value in members.items() if name not in _OURS}
 
 

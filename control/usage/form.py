@@ -62,26 +62,38 @@ def attachment(name: str) -> dict[str, str]:
 
 
 def table(
-    asked: Asked, bounds: tuple[str, str], value: Callable[[int], str], end: str = "\r\n"
+    asked: Asked,
+    bounds: tuple[str, str],
+    value: Callable[[int], str],
+    end: str = "\r\n",
+    *,
+    always_subject: bool = False,
 ) -> Form:
-    """A table to be saved under the meter's key: of what is grouped by there is a column each."""
+    """A table to be saved under the meter's key: of what is grouped by there is a column each, and
+    with `always_subject` one of the subject in any case.
+    """
     query = asked.query
-    subject = [SUBJECT] if query.by_subject else []
+    subject = [SUBJECT] if always_subject or query.by_subject else []
     head = csv_lines([[*bounds, *subject, *query.dimensions, "value"]], end)
     headers = {**asked.headers, **attachment(query.meter.key)}
-    render = partial(table_lines, value=value, end=end)
+    render = partial(table_lines, value=value, end=end, always_subject=always_subject)
     return Form(_CSV, head, render, headers=headers, sealed=asked.sealed)
 
 
 def table_lines(
-    rows: Sequence[UsageRow], value: Callable[[int], str] = number_text, end: str = "\r\n"
+    rows: Sequence[UsageRow],
+    value: Callable[[int], str] = number_text,
+    end: str = "\r\n",
+    *,
+    always_subject: bool = False,
 ) -> bytes:
-    """Rows as lines of a table."""
-    return csv_lines((_line(row, value(row.value)) for row in rows), end)
+    """Rows as lines of a table; with `always_subject` the cell of one that has none is empty."""
+    nobody: list[str] = [""] if always_subject else []
+    return csv_lines((_line(row, nobody, value(row.value)) for row in rows), end)
 
 
-def _line(row: UsageRow, value: str) -> list[str]:
-    subject = [] if row.subject is None else [row.subject]
+def _line(row: UsageRow, nobody: list[str], value: str) -> list[str]:
+    subject = nobody if row.subject is None else [row.subject]
     groups = [group for _, group in row.groups]
     return [window_bound(row.from_ms), window_bound(row.to_ms), *subject, *groups, value]
 

@@ -144,14 +144,17 @@ class V1Events(OfStores, tag="Events"):
 
 def shown(one: Judged) -> IngestedEventShown:
     """A new event as v1 and v2 show it."""
-    assert one.sent is not None, "only new events are listed"
-    without_data = one.sent.get("data", _NULL) == _NULL
+    sent, at_ms = one.sent, one.listed.time_ms
+    assert sent is not None, "only new events are listed"
+    if sent.get("time", _NULL) == _NULL:  # the peer shows when it arrived, which is when it counts
+        sent = {**sent, "time": msgspec.Raw(msgspec.json.encode(rfc3339(at_ms)))}
+    without_data = sent.get("data", _NULL) == _NULL
     lines = [
         validation_message(message, attributes, without_data=without_data)
         for message, attributes in one.problems
     ]
     shown: IngestedEventShown = {
-        "event": cast("EventShown", one.sent),
+        "event": cast("EventShown", sent),
         "validationError": "\n".join(lines) or None,
         "ingestedAt": rfc3339(one.listed.recorded_ms),
         "storedAt": rfc3339(one.listed.append_ms),

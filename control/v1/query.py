@@ -181,7 +181,7 @@ _HEADERS: Final = {
     COMPLETE_UNTIL_HEADER: "Of what was received until then nothing is missing; absent: unknown.",
     COMPLETE_FROM_HEADER: COMPLETE_FROM_DESCRIPTION,
 }
-_TABLE: Final = Answer(200, "Usage.", str, CSV, example="window_start,window_end,value\n")
+_TABLE: Final = Answer(200, "Usage.", str, CSV, example="window_start,window_end,subject,value\n")
 _ANSWERS: Final = (
     Answer(200, "Usage.", QueryResultShown, example=_ANSWERED, headers=_HEADERS),
     _TABLE,
@@ -249,7 +249,8 @@ class V1Query(Handlers, tag="Meters"):
         ask = partial(self._stores.usage.usage_rows, asked_for.query)
         form = _rows(asked_for)
         if as_csv:  # as the peer makes it
-            form = table(asked_for, ("window_start", "window_end"), fixed, "\n")
+            bounds = ("window_start", "window_end")
+            form = table(asked_for, bounds, fixed, "\n", always_subject=True)
         return await self._answers.send(call, form, ask)
 
 

@@ -147,7 +147,7 @@ def query(client: Client) -> None:
     )
     # its type says `str`; what it gives are pieces of bytes
     header, *lines = (table if isinstance(table, str) else b"".join(table).decode()).split()
-    assert header == "window_start,window_end,value"
+    assert header == "window_start,window_end,subject,value"
     assert [line.rsplit(",", 1)[1] for line in lines] == ["18.500000", "100.000000"]
 
 

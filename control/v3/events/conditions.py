@@ -14,6 +14,7 @@ _VERDICTS: Final = "|".join(Verdict)
 _VERDICT_LIST: Final = rf"^({_VERDICTS})(,({_VERDICTS})){{0,{len(Verdict) - 1}}}$"
 VerdictName = Literal["new", "duplicate", "conflict", "invalid"]
 Flag = Literal["true", "false"]
+_FLAGS: Final = frozenset({"exists", "nexists"})
 
 
 class EventTextFilter(TextConditions):
@@ -29,6 +30,8 @@ class EventTextFilter(TextConditions):
     def _bare(cls, sent: Any) -> Any:
         if isinstance(sent, str):
             return {"eq": sent} if sent else {"exists": "true"}
+        if isinstance(sent, dict):  # `filter[subject][exists]` needs no value
+            return {name: (it or "true") if name in _FLAGS else it for name, it in sent.items()}
         return sent
 
     def conditions(self) -> list[Condition]:

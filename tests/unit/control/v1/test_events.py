@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from meterline.event import Column, Condition, Op, Order, Verdict
+from meterline.event import Column, Condition, Op, Order, Verdict, decode_event
 from meterline.limits import EVENTS_LIST_DAYS_MAX
 from meterline.window import DAY_MS, HOUR_MS, rfc3339
 from tests.unit.control.conftest import NOW_MS, Api
@@ -35,6 +35,22 @@ async def test_v1_shows_a_bare_array_the_latest_first(api: Api) -> None:
         "ingestedAt": "2023-11-14T10:01:01.250Z",
         "storedAt": "2023-11-14T10:01:01.262Z",
     }
+
+
+async def test_an_event_without_a_time_has_that_of_its_arrival(api: Api) -> None:
+    events = [listed(1), listed(2, time=None), listed(3, time="2023-11-14 10:00:30Z")]
+    bare = msgspec.json.decode(events[0].text)
+    del bare["time"]
+    text = msgspec.json.encode(bare)
+    arrived = decode_event(text).time_ms
+    events[0] = events[0]._replace(text=text, time_ms=arrived)
+    api.usage.events = events
+    for shown in (await api.json("GET", V1), (await api.json("GET", V2))["items"]):
+        assert {it["event"]["id"]: it["event"]["time"] for it in shown} == {
+            "e1": "2023-11-14T10:01:01.250Z",
+            "e2": "2023-11-14T10:01:02.250Z",
+            "e3": "2023-11-14T10:00:30Z",
+        }
 
 
 async def test_v1_asks_for_the_last_three_days_by_default(api: Api) -> None:

@@ -141,8 +141,14 @@ async def test_csv_has_the_columns_of_v1(api: Api) -> None:
     headers = {"Accept": "text/csv"}
     async with api.client.get(f"{PATH}?groupBy=origin", headers=headers) as response:
         assert await response.text() == (
-            "window_start,window_end,origin,value\n"
-            "1970-01-01T00:00:00Z,1970-01-01T01:00:00Z,EWR,1.000000\n"
+            "window_start,window_end,subject,origin,value\n"
+            "1970-01-01T00:00:00Z,1970-01-01T01:00:00Z,,EWR,1.000000\n"
+        ), "there is always a column of the subject"
+    api.usage.rows = [_row(UNIT, "UA", origin="EWR")]
+    async with api.client.get(f"{PATH}?groupBy=origin&subject=UA", headers=headers) as response:
+        assert await response.text() == (
+            "window_start,window_end,subject,origin,value\n"
+            "1970-01-01T00:00:00Z,1970-01-01T01:00:00Z,UA,EWR,1.000000\n"
         )
 
 

@@ -115,6 +115,24 @@ async def test_numbers_keep_every_digit(api: Api) -> None:
     assert "recordedtime" not in text
 
 
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("2023-11-14T11:00:30.123456789+01:00", "2023-11-14T11:00:30.123456789+01:00"),
+        ("2023-11-14t10:00:30.5z", "2023-11-14T10:00:30.500Z"),
+        ("2023-11-14 10:00:30Z", "2023-11-14T10:00:30Z"),
+        ("2023-11-14T11:00:30+0100", "2023-11-14T10:00:30Z"),
+        ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59.999Z"),
+        (None, None),
+    ],
+)
+async def test_its_time_is_one_that_every_reader_takes(
+    api: Api, sent: str | None, shown: str | None
+) -> None:
+    api.usage.events = [listed(1, time=sent)]
+    assert (await one(api))["event"]["time"] == shown
+
+
 @pytest.mark.usefixtures("meters")
 async def test_a_value_that_cannot_be_counted_is_told(api: Api) -> None:
     api.usage.events = [listed(1, data={"distance": "far", "origin": "EWR"})]
@@ -249,11 +267,15 @@ async def test_without_anything_the_latest_new_events_are_asked_for(api: Api) ->
 
 
 async def test_a_bare_filter_asks_that_something_is_there(api: Api) -> None:
-    await api.json("GET", f"{EVENTS}?filter[subject]=&filter[type][nexists]=true")
-    assert api.usage.event_queries[0].conditions == (
-        (Column.SUBJECT, Condition(Op.EXISTS)),
-        (Column.TYPE, Condition(Op.NEXISTS)),
-    )
+    for query in (
+        "filter[subject]=&filter[type][nexists]=true",
+        "filter[subject][exists]&filter[type][nexists]=",
+    ):
+        await api.json("GET", f"{EVENTS}?{query}")
+        assert api.usage.event_queries[-1].conditions == (
+            (Column.SUBJECT, Condition(Op.EXISTS)),
+            (Column.TYPE, Condition(Op.NEXISTS)),
+        )
 
 
 @pytest.mark.parametrize(

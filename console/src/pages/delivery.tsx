@@ -98,7 +98,7 @@ function One({ delivery }: { delivery: Schemas["DeliveryWithAttempts"] }) {
                 <code>{delivery.id}</code> <Copy text={delivery.id} />
               </span>,
             ],
-            ["SHA-256 of the body", <code key="d">{delivery.digest}</code>],
+            ["Digest of the body", <code key="d">{delivery.digest}</code>],
           ]}
         />
       </Card>
@@ -193,10 +193,10 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
         <Answer of={body}>{(bytes) => <Code label="Body" text={bytes} />}</Answer>
       </Card>
       <Card title="Verify it">
-        <p>Its digest by your own hand; both lines say the same:</p>
+        <p>Its digest by your own hand, by BLAKE2b of 256 bits; both lines say the same:</p>
         <Code
           label="Command that computes the digest"
-          text={`curl -s ${location.origin}${API}/deliveries/${delivery.id}/body${keyHeader(keyed)} | sha256sum\n# ${delivery.digest}`}
+          text={`curl -s ${location.origin}${API}/deliveries/${delivery.id}/body${keyHeader(keyed)} | b2sum -l 256\n# ${delivery.digest}`}
         />
       </Card>
     </>

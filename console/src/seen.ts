@@ -38,9 +38,10 @@ export function useSeen(meter: Schemas["Meter"], end: string) {
     const range = asked
       ? aligned(asked, granularity, zone)
       : spanUntil(end, name, granularity, zone);
+    const only: Record<string, string> = dimension !== "" && is !== "" ? { [dimension]: is } : {};
     const filters: Record<string, { eq: string }> = {};
     if (subject !== "") filters["subject"] = { eq: subject };
-    if (dimension !== "" && is !== "") filters[dimension] = { eq: is };
+    for (const [name, value] of Object.entries(only)) filters[name] = { eq: value };
     const groups =
       group === ""
         ? []
@@ -54,7 +55,8 @@ export function useSeen(meter: Schemas["Meter"], end: string) {
       ...(groups.length > 0 ? { group_by_dimensions: groups } : {}),
       ...(Object.keys(filters).length > 0 ? { filters: { dimensions: filters } } : {}),
     };
-    return { zone, span: asked ? "" : name, range, granularity, fit, query, groups, subject };
+    const shown = { zone, span: asked ? "" : name, range, granularity, fit };
+    return { ...shown, query, groups, subject, only };
   }, [meter, end, zone, span, from, to, granularityParam, group, subject, dimension, is]);
 }
 

@@ -126,6 +126,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
                   meter.key,
                   { ...now, ...seen.range },
                   seen.subject || undefined,
+                  seen.only,
                 )}
               >
                 <b>

@@ -62,6 +62,7 @@ export const Windows = memo(function Windows({
             meter.key,
             seen.groups.length === 0 ? row : { ...row, dimensions: {}, value: "" },
             seen.subject || undefined,
+            seen.only,
           ),
         ),
       });
@@ -112,7 +113,7 @@ export const Windows = memo(function Windows({
             head: "Usage",
             number: true,
             cell: (row) => (
-              <Why question={questionOf(meter.key, row, seen.subject || undefined)}>
+              <Why question={questionOf(meter.key, row, seen.subject || undefined, seen.only)}>
                 {grouped(row.value)}
               </Why>
             ),
@@ -168,7 +169,9 @@ export const Top = memo(function Top({
           head: "Usage",
           number: true,
           cell: (row) => (
-            <Why question={questionOf(meter.key, { ...row, ...seen.range })}>
+            <Why
+              question={questionOf(meter.key, { ...row, ...seen.range }, undefined, seen.only)}
+            >
               {grouped(row.value)}
             </Why>
           ),

@@ -26,11 +26,12 @@ export function fromText(text: string): Question | undefined {
   }
 }
 
-/** A row's dimensions apart from its subject. */
+/** A row's dimensions apart from its subject; `only` are those that the rows were narrowed to. */
 export function questionOf(
   meter: string,
   row: { from: string; to: string; dimensions: Record<string, string>; value: string },
   subject?: string,
+  only: Readonly<Record<string, string>> = {},
 ): Question {
   const { subject: own, ...dimensions } = row.dimensions;
   return {
@@ -38,7 +39,7 @@ export function questionOf(
     from: row.from,
     to: row.to,
     subject: own ?? subject,
-    dimensions,
+    dimensions: { ...only, ...dimensions },
     value: row.value,
   };
 }

@@ -46,7 +46,7 @@ export default function WhyPanel({ question, close }: { question: Question; clos
                 question.subject === undefined ? "all" : <Name key="s">{question.subject}</Name>,
               ],
               ...Object.entries(question.dimensions ?? {}).map(
-                ([name, value]) => [name, value || "(empty)"] as const,
+                ([name, value]) => [name, <Name key={name}>{value || "(empty)"}</Name>] as const,
               ),
             ]}
           />

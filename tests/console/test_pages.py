@@ -1,11 +1,12 @@
 """Each page does its main job, without a complaint of the browser."""
 
 import hashlib
+import json
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
-from tests.console.filling import ARABIC, LONG, SCRIPT
+from tests.console.filling import API, ARABIC, LONG, SCRIPT
 from tests.console.watched import Watched
 
 JANUARY = "from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&by=P1D"
@@ -118,6 +119,30 @@ def test_a_refusal_is_compared_and_dismissed(watched: Watched) -> None:
     page.get_by_label("Note for the record").fill("sent by a test")
     page.get_by_role("button", name="Dismiss it").click()
     expect(page.get_by_text("Nothing is refused")).to_be_visible()
+
+
+def test_a_page_of_refusals_that_has_none_leads_on(watched: Watched) -> None:
+    def none_yet(route: Route) -> None:
+        page = {"size": 25, "next": "later", "previous": None}
+        body = json.dumps({"data": [], "meta": {"page": page}})
+        route.fulfill(body=body, content_type="application/json")
+
+    listed = re.compile(rf"{API}/refusals\?")
+    watched.page.route(listed, none_yet)
+    page = watched.open("/refusals?state=any", "Refusals")
+    expect(page.get_by_text("This page of the list has no entry")).to_be_visible()
+    expect(page.get_by_text("Nothing is refused")).to_be_hidden()
+    page.unroute(listed)
+    page.route(listed, lambda route: route.continue_(url=f"{watched.url}{API}/refusals"))
+    page.get_by_role("button", name="Next page").click()
+    expect(page.get_by_role("region", name="Refusals")).to_contain_text("r-2")
+
+
+def test_a_list_behind_its_end_leads_to_its_beginning(watched: Watched) -> None:
+    page = watched.open(f"/changes?after={'0' * 26}", "Changes")
+    expect(page.get_by_text("Nothing was changed yet")).to_be_hidden()
+    page.get_by_role("button", name="First page").click()
+    expect(page.get_by_role("region", name="Changes")).to_contain_text("tokens")
 
 
 def test_names_of_any_kind_survive(watched: Watched) -> None:

@@ -6,6 +6,7 @@ import {
   Code,
   CursorPages,
   Empty,
+  EmptyPage,
   Name,
   Page,
   State,
@@ -94,9 +95,11 @@ export default function Events() {
       <Answer of={events}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <None
-              filtered={Boolean(id || subject || type || source || verdict || since || until)}
-            />
+            <EmptyPage next={meta.page.next}>
+              <None
+                filtered={Boolean(id || subject || type || source || verdict || since || until)}
+              />
+            </EmptyPage>
           ) : (
             <>
               <Card title="The latest first">

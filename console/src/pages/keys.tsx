@@ -14,6 +14,7 @@ import {
   Code,
   CursorPages,
   Empty,
+  EmptyPage,
   Name,
   Page,
   State,
@@ -70,13 +71,9 @@ export default function Keys() {
       <Answer of={keys}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <Empty title="No key yet">
-              <p>Make the first one by command, then require keys:</p>
-              <Code
-                label="Commands that require keys"
-                text={"meterline keys create --name admin\nMETERLINE_ACCESS_MODE=keys meterline up"}
-              />
-            </Empty>
+            <EmptyPage next={meta.page.next}>
+              <NoKey />
+            </EmptyPage>
           ) : (
             <>
               {!keyed && (
@@ -127,6 +124,18 @@ export default function Keys() {
         }
       </Answer>
     </Page>
+  );
+}
+
+function NoKey() {
+  return (
+    <Empty title="No key yet">
+      <p>Make the first one by command, then require keys:</p>
+      <Code
+        label="Commands that require keys"
+        text={"meterline keys create --name admin\nMETERLINE_ACCESS_MODE=keys meterline up"}
+      />
+    </Empty>
   );
 }
 

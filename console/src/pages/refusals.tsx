@@ -8,6 +8,7 @@ import {
   Code,
   CursorPages,
   Empty,
+  EmptyPage,
   Failure,
   Name,
   Page,
@@ -70,9 +71,11 @@ export default function Refusals() {
       <Answer of={found}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <Empty title="Nothing is refused">
-              Events that do not count would be listed here, each with its reason.
-            </Empty>
+            <EmptyPage next={meta.page.next}>
+              <Empty title="Nothing is refused">
+                Events that do not count would be listed here, each with its reason.
+              </Empty>
+            </EmptyPage>
           ) : (
             <>
               <Card title="Refusals, the newest first">

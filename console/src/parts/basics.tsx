@@ -299,6 +299,24 @@ export function CursorPages({ next, param = "after" }: { next: string | null; pa
   );
 }
 
+/** What stands in place of a page of a list that has no entry: only the whole list can be empty. */
+export function EmptyPage({ next, children }: { next: string | null; children: ReactNode }) {
+  const [at] = useParam("after");
+  if (next === null && at === "") return children;
+  return (
+    <>
+      <Empty title="This page of the list has no entry">
+        <p>
+          {next === null
+            ? "Go back to the first page."
+            : "The list goes on: see whether the next page has one."}
+        </p>
+      </Empty>
+      <CursorPages next={next} />
+    </>
+  );
+}
+
 export function NumberPages({
   number,
   size,

@@ -180,6 +180,26 @@ def test_what_is_sent_while_nobody_answers_is_told_where_it_was_sent(watched: Wa
     watched.forgive("net::ERR_FAILED")
 
 
+def test_what_is_pressed_twice_is_sent_once(watched: Watched) -> None:
+    page = watched.open("/syncs/tokens-daily", "tokens-daily")
+    held: list[Route] = []
+    sent = re.compile("/pause$")
+    page.route(sent, held.append)
+    page.get_by_role("button", name="Pause").click()
+    asked = page.get_by_role("alertdialog", name="Pause tokens-daily?")
+    for _ in range(2):
+        asked.get_by_role("button", name="Pause").click()
+    page.keyboard.press("Escape")
+    expect(asked).to_be_visible()  # so that what comes of it is told
+    assert len(held) == 1
+    held[0].abort()
+    expect(asked.get_by_role("alert")).to_be_visible()
+    page.unroute(sent)
+    asked.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("alert").filter(has_text="No answer")).to_have_count(0)
+    watched.forgive("net::ERR_FAILED")
+
+
 def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched) -> None:
     page = watched.open("/", "Overview")
     gone: list[str] = []

@@ -67,7 +67,7 @@ export default function Refusals() {
           ]}
         />
       </div>
-      {one !== "" && <Contents id={one} />}
+      {one !== "" && <Contents key={one} id={one} />}
       <Answer of={found}>
         {({ data, meta }) =>
           data.length === 0 ? (
@@ -176,7 +176,12 @@ function Contents({ id }: { id: string }) {
             <>
               <div className="row">
                 {refusal.redrivable === "as_it_is" && (
-                  <button type="button" className="button" onClick={() => redrive.mutate()}>
+                  <button
+                    type="button"
+                    className="button"
+                    disabled={redrive.isPending}
+                    onClick={() => redrive.mutate()}
+                  >
                     Send it anew as it is
                   </button>
                 )}

@@ -62,7 +62,7 @@ const PLACES: readonly (readonly [path: string, words: string, scope: string, of
   ["/syncs", "Syncs", "reports:read", "/deliveries"],
   ["/events", "Events", "events:read", "/event"],
   ["/refusals", "Refusals", "events:read"],
-  ["/subjects", "Subjects", "events:read", "/subject"],
+  ["/subjects", "Subjects", "usage:read", "/subject"],
   ["/keys", "Keys", "keys:read"],
   ["/changes", "Changes", "changes:read"],
 ];

@@ -129,6 +129,16 @@ def test_what_a_key_may_not_do_is_not_offered_and_says_what_is_missing(enter: En
     assert watched.complaints == []
 
 
+def test_subjects_are_offered_to_who_may_see_usage(enter: Enter) -> None:
+    watched, _ = enter("/subjects", "Subjects", "--scope=usage:read")
+    page = watched.page
+    assert page.get_by_role("navigation", name="Main").get_by_role("link").all_inner_texts() == [
+        "Subjects"
+    ]
+    expect(page.get_by_text("No subject yet")).to_be_visible()
+    assert watched.complaints == []
+
+
 def test_a_plan_that_is_used_up_says_so_and_the_page_goes_on(enter: Enter) -> None:
     watched, _ = enter("/meters", "Meters", *OPERATOR, "--plan=tight")
     page = watched.page

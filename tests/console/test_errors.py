@@ -210,6 +210,16 @@ def test_what_is_pressed_twice_is_sent_once(watched: Watched) -> None:
     watched.forgive("net::ERR_FAILED")
 
 
+def test_what_cannot_be_copied_says_so(watched: Watched) -> None:
+    # A page over http from another machine has no clipboard.
+    watched.page.add_init_script(
+        "Object.defineProperty(Navigator.prototype, 'clipboard', { get: () => undefined })"
+    )
+    page = watched.open("/syncs/tokens-daily", "tokens-daily")
+    page.get_by_role("button", name="Copy", exact=True).first.click()
+    expect(page.get_by_role("button", name="Not copied: select it")).to_be_visible()
+
+
 def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched) -> None:
     page = watched.open("/", "Overview")
     gone: list[str] = []

@@ -6,17 +6,23 @@ import { grouped } from "../rules/figures.js";
 import { away } from "../rules/times.js";
 import { setParams, useParam, useView } from "../state.js";
 
-/** A button that copies text, and says that it did. */
+/** A button that copies text, and says whether it did: a browser may refuse it, and has no clipboard
+ * for a page that came over http from another machine.
+ */
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
-  const [done, setDone] = useState(false);
+  const [told, setTold] = useState("");
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setDone(true);
-    setTimeout(() => setDone(false), 2000);
+    try {
+      await navigator.clipboard.writeText(text);
+      setTold("Copied");
+    } catch {
+      setTold("Not copied: select it");
+    }
+    setTimeout(() => setTold(""), 2000);
   };
   return (
-    <button type="button" className="button small" onClick={copy}>
-      <span aria-live="polite">{done ? "Copied" : label}</span>
+    <button type="button" className="button small" onClick={() => void copy()}>
+      <span aria-live="polite">{told || label}</span>
     </button>
   );
 }

@@ -210,6 +210,28 @@ def test_what_is_pressed_twice_is_sent_once(watched: Watched) -> None:
     watched.forgive("net::ERR_FAILED")
 
 
+def test_a_table_that_is_not_saved_says_why(watched: Watched) -> None:
+    page = watched.open("/meters/tokens", "Tokens used")
+    save = page.get_by_role("button", name="Save as CSV")
+    expect(save).to_be_enabled()
+
+    def refuse(route: Route) -> None:
+        problem = {"type": "about:blank", "status": 503, "title": "Unavailable"}
+        problem |= {"detail": "A store does not respond.", "instance": "urn:request:of-a-test"}
+        if route.request.headers["accept"] == "text/csv":
+            route.fulfill(status=503, json=problem)
+        else:
+            route.fallback()
+
+    page.route(re.compile("/query$"), refuse)
+    save.click()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("A store does not respond.")
+    expect(told).to_contain_text("urn:request:of-a-test")
+    expect(save).to_be_enabled()
+    watched.forgive("status of 503")
+
+
 def test_what_cannot_be_copied_says_so(watched: Watched) -> None:
     # A page over http from another machine has no clipboard.
     watched.page.add_init_script(

@@ -1,3 +1,4 @@
+import { useMutation } from "@tanstack/react-query";
 import { useParams } from "wouter";
 
 import { api, unwrap, type Schemas } from "../api.js";
@@ -7,6 +8,7 @@ import {
   Answer,
   Card,
   Facts,
+  Failure,
   Figure,
   Link,
   Name,
@@ -109,6 +111,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
   const top = useApi(["usage", meter.key, "top", whole], () =>
     usage(meter.key, { ...whole, group_by_dimensions: ["subject"], top: 10 }),
   );
+  const save = useMutation({ mutationFn: () => saveCsv(meter.key, seen.query) });
   const [now, then] = [
     total.data?.data[0],
     compare === "before" ? past.data?.total.data[0] : undefined,
@@ -145,13 +148,15 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
             <button
               type="button"
               className="button small"
-              onClick={() => void saveCsv(meter.key, seen.query)}
+              disabled={save.isPending}
+              onClick={() => save.mutate()}
             >
-              Save as CSV
+              {save.isPending ? "Saving …" : "Save as CSV"}
             </button>
           </div>
         }
       >
+        {save.error && <Failure error={save.error} />}
         <Answer of={rows}>
           {(found) => (
             <Windows

@@ -78,11 +78,42 @@ test("whole windows stay, also those of an hour that comes twice", () => {
     windowStarts(aligned(range, "PT1H", "Europe/Berlin"), "PT1H", "Europe/Berlin").length,
     4,
   );
-  assert.deepEqual(before(range), { from: "2026-10-24T19:00:00.000Z", to: "2026-10-24T23:00:00Z" });
+  assert.deepEqual(before(range, "PT1H", "UTC"), {
+    from: "2026-10-24T19:00:00.000Z",
+    to: "2026-10-24T23:00:00Z",
+  });
   assert.deepEqual(fitting({ from: "2026-01-01T00:00:00Z", to: "2027-01-01T00:00:00Z" }), [
     "P1D",
     "P1M",
   ]);
+});
+
+test("a minute of an hour that comes twice is its own, and hours end on the hour of the zone", () => {
+  const range = { from: "2026-10-25T00:30:15Z", to: "2026-10-25T01:30:15Z" }; // both are 02:30:15
+  assert.deepEqual(aligned(range, "PT1M", "Europe/Berlin"), {
+    from: "2026-10-25T00:30:00.000Z",
+    to: "2026-10-25T01:31:00.000Z",
+  });
+  // The clock of Lord Howe is set by half an hour, at 15:30 UTC of 3 October.
+  const hours = windowStarts(
+    { from: "2026-10-03T14:30:00Z", to: "2026-10-03T17:00:00Z" },
+    "PT1H",
+    "Australia/Lord_Howe",
+  ).map((ms) => new Date(ms).toISOString().slice(11, 16));
+  assert.deepEqual(hours, ["14:30", "15:30", "16:00"]);
+});
+
+test("the period before has as many days and months, however long they are", () => {
+  // The clock is set back on 25 October, and June has 30 days.
+  const week = { from: "2026-10-21T22:00:00Z", to: "2026-10-28T23:00:00Z" };
+  assert.deepEqual(before(week, "P1D", "Europe/Berlin"), {
+    from: "2026-10-14T22:00:00.000Z",
+    to: week.from,
+  });
+  const after = { from: "2026-10-25T23:00:00Z", to: "2026-10-27T23:00:00Z" };
+  assert.equal(before(after, "P1D", "Europe/Berlin").from, "2026-10-23T22:00:00.000Z");
+  const july = { from: "2026-07-01T00:00:00Z", to: "2026-08-01T00:00:00Z" };
+  assert.equal(before(july, "P1M", "UTC").from, "2026-06-01T00:00:00.000Z");
 });
 
 const WELL: Sync = {

@@ -98,7 +98,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
     () => usage(meter.key, { ...whole, group_by_dimensions: [] }),
     15_000,
   );
-  const earlier = before(seen.range);
+  const earlier = before(seen.range, seen.granularity, seen.zone);
   const past = useApi(
     ["usage", meter.key, "past", whole, seen.granularity],
     async () => ({

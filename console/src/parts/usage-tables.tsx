@@ -36,7 +36,8 @@ export const Windows = memo(function Windows({
   const series = useMemo(() => seriesOf(found.data, starts, adds(meter)), [found, starts, meter]);
   const pastValues = useMemo(() => {
     if (past === undefined) return undefined;
-    const at = windowStarts(before(seen.range), seen.granularity, seen.zone);
+    const earlier = before(seen.range, seen.granularity, seen.zone);
+    const at = windowStarts(earlier, seen.granularity, seen.zone);
     const values = seriesOf(past, at, adds(meter))[0]?.values ?? [];
     return starts.map((_, index) => values[index] ?? null);
   }, [past, starts, seen, meter]);

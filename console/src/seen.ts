@@ -2,6 +2,7 @@ import { useMemo } from "react";
 
 import type { Schemas } from "./api.js";
 import { aligned, fitting, isSpan, SPANS, type Granularity, type Range } from "./rules/range.js";
+import { isZone } from "./rules/times.js";
 import { useParam, useView } from "./state.js";
 import { spanUntil } from "./usage.js";
 
@@ -16,7 +17,7 @@ export const WORDS: Record<Granularity, string> = {
 export function useSeen(meter: Schemas["Meter"], end: string) {
   const view = useView();
   const [zoneParam] = useParam("zone");
-  const zone = zoneParam || view.zone;
+  const zone = isZone(zoneParam) ? zoneParam : view.zone;
   const [span] = useParam("span", "30d");
   const [from] = useParam("from");
   const [to] = useParam("to");
@@ -29,7 +30,7 @@ export function useSeen(meter: Schemas["Meter"], end: string) {
     const name = isSpan(span) ? span : "30d";
     const asked: Range | undefined =
       from !== "" && to !== "" && !Number.isNaN(Date.parse(from) + Date.parse(to))
-        ? { from, to }
+        ? { from: new Date(from).toISOString(), to: new Date(to).toISOString() }
         : undefined;
     const fit = asked ? fitting(asked) : fitting(spanUntil(end, name, "PT1M", zone));
     const wanted = granularityParam as Granularity;

@@ -13,7 +13,7 @@ import { aligned, before, cellsOf, fitting, windowStarts } from "../src/rules/ra
 import { seriesOf } from "../src/rules/series.js";
 import { changeOf, differences, editOf, hiddenIn, type Shown } from "../src/rules/sync-change.js";
 import { curl, go, quoted, typescript } from "../src/rules/snippets.js";
-import { away, lasting, retimed, written } from "../src/rules/times.js";
+import { away, isZone, lasting, retimed, written } from "../src/rules/times.js";
 
 test("figures are grouped without a float", () => {
   assert.equal(grouped("12345678901234567890.000000001"), "12,345,678,901,234,567,890.000000001");
@@ -48,6 +48,7 @@ test("times are written in a zone, and in words", () => {
   assert.equal(written("2026-01-31T23:30:05Z", "Europe/Berlin"), "2026-02-01 00:30:05");
   assert.equal(written("2026-01-31T23:30:05Z", "UTC", "day"), "2026-01-31");
   assert.equal(written("never", "UTC"), "never");
+  assert.deepEqual(["Asia/Kolkata", "UTC", "Atlantis", ""].map(isZone), [true, true, false, false]);
   assert.equal(
     retimed("down since 2026-01-31T23:30:05.123Z.", "UTC"),
     "down since 2026-01-31 23:30:05.",

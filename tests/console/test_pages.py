@@ -47,6 +47,15 @@ def test_a_meter_shows_its_usage_and_why(watched: Watched) -> None:
     expect(why).to_be_hidden()
 
 
+def test_a_range_and_a_zone_are_taken_as_people_write_them(watched: Watched) -> None:
+    page = watched.open(
+        "/meters/tokens?from=2026-01-01&to=2026-01-06&by=P1D&zone=Atlantis", "Tokens used"
+    )
+    usage = page.get_by_role("region", name="Usage by window")
+    expect(usage.get_by_role("row").filter(has_text="2026-01-05")).to_contain_text("1,015")
+    expect(page.get_by_label("Zone of days")).to_have_value("UTC")
+
+
 def test_rejected_values_and_programs_are_shown(watched: Watched) -> None:
     page = watched.open(f"/meters/tokens?{JANUARY}&compare=before", "Tokens used")
     expect(page.get_by_role("region", name="Rejected values")).to_contain_text("many")

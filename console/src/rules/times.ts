@@ -18,6 +18,16 @@ function parts(instant: Date, zone: string): Record<string, string> {
   return Object.fromEntries(form.formatToParts(instant).map((part) => [part.type, part.value]));
 }
 
+/** Whether a name is that of a time zone. */
+export function isZone(name: string): boolean {
+  try {
+    parts(new Date(0), name);
+    return name !== "";
+  } catch {
+    return false; // the browser knows none of that name
+  }
+}
+
 export type Exactness = "day" | "minute" | "second";
 
 /** An instant as people of one zone write it: `2026-01-31 09:15`. The zone stands in the head of the page. */

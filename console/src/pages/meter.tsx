@@ -157,6 +157,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
         }
       >
         {save.error && <Failure error={save.error} />}
+        {compare === "before" && <Answer of={past}>{() => null}</Answer>}
         <Answer of={rows}>
           {(found) => (
             <Windows

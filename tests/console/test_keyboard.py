@@ -142,10 +142,16 @@ def test_a_range_is_written_and_chosen(keyboard: Keyboard) -> None:
     page = keyboard.watched.open(f"/meters/tokens?{JANUARY}", "Tokens used")
     usage = page.get_by_role("region", name="Usage by window")
     expect(usage).to_contain_text("2026-01-01")
-    keyboard.reach(page.get_by_role("spinbutton", name=re.compile("^day, Start")))
+    first = page.get_by_role("spinbutton", name=re.compile("^day, Start"))
+    keyboard.reach(first)
     page.keyboard.press("ArrowUp")
     expect(usage).not_to_contain_text("2026-01-01")
     assert "from=2026-01-02" in page.url
+    expect(first).to_be_focused()  # so that one can go on
+    keyboard.reach(page.get_by_role("spinbutton", name=re.compile("^day, End")))
+    page.keyboard.type("05")
+    expect(usage).not_to_contain_text("2026-01-05")
+    assert "to=2026-01-05" in page.url
     keyboard.reach(page.get_by_role("button", name="Calendar"))
     page.keyboard.press("Enter")
     calendar = page.get_by_role("dialog")

@@ -77,11 +77,13 @@ def test_a_sync_is_paused_and_resumed(watched: Watched) -> None:
 
 def test_events_are_filtered_and_paged(watched: Watched) -> None:
     page = watched.open("/events", "Events")
-    reach(watched, page.get_by_label("Id contains"))
+    part = page.get_by_label("Id contains")
+    reach(watched, part)
     page.keyboard.type("r-20")
     page.keyboard.press("Enter")
     found = page.get_by_role("link", name="r-20")
     expect(page.get_by_role("region", name="Events").get_by_role("row")).to_have_count(2)
+    expect(part).to_be_focused()  # so that one can write on
     press(watched, found)
     page.get_by_role("heading", level=1, name="Event r-20").wait_for()
 

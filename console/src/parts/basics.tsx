@@ -1,4 +1,4 @@
-import { useEffect, useState, type ReactNode } from "react";
+import { useEffect, useRef, useState, type ReactNode } from "react";
 import { Link } from "wouter";
 
 import { ProblemError, Unreached } from "../api.js";
@@ -415,11 +415,15 @@ export function TextFilter({
   set: (value: string) => void;
   type?: string;
 }) {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (input.current !== null) input.current.value = value; // it keeps the focus
+  }, [value]);
   return (
     <label className="field">
       <span>{label}</span>
       <input
-        key={value}
+        ref={input}
         type={type}
         defaultValue={value}
         onBlur={(event) => event.target.value !== value && set(event.target.value)}

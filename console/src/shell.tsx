@@ -96,9 +96,11 @@ export function Shell() {
   }
   if (!session.data.signed_in) {
     return (
-      <Suspense fallback={<Loading />}>
-        <SignIn />
-      </Suspense>
+      <Guard>
+        <Suspense fallback={<Loading />}>
+          <SignIn />
+        </Suspense>
+      </Guard>
     );
   }
   return (
@@ -121,8 +123,10 @@ export function Shell() {
             </Switch>
           </Suspense>
         </Guard>
+        <Guard key={`why ${path}`}>
+          <Asked />
+        </Guard>
       </main>
-      <Asked />
       <Titles />
     </SessionProvider>
   );

@@ -268,6 +268,21 @@ def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched
     assert watched.complaints == []
 
 
+def test_a_stale_tab_that_lacks_the_files_of_why_keeps_its_page(watched: Watched) -> None:
+    page = watched.open("/meters/tokens?from=2026-01-01&to=2026-01-06&by=P1D", "Tokens used")
+    number = page.get_by_role("region", name="Usage by window").get_by_role("button").first
+    asset = re.compile("/assets/why-(?!link)")
+    page.route(asset, lambda route: route.fulfill(status=404))
+    number.click()  # the page is loaded anew by itself, once
+    expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Tokens used")).to_be_visible()
+    page.unroute(asset)
+    page.get_by_role("button", name="Reload the page").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    watched.forgive("404", "Failed to fetch dynamically imported module")
+    assert watched.complaints == []
+
+
 def test_a_newer_console_of_the_server_is_offered(watched: Watched) -> None:
     watched.page.clock.install()
     page = watched.open("/", "Overview")

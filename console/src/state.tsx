@@ -31,7 +31,7 @@ export function useApi<T>(
     queryKey: key,
     queryFn: ask,
     enabled,
-    refetchInterval: every ?? false,
+    refetchInterval: (query) => (isRefused(query.state.error) ? false : (every ?? false)),
     placeholderData: (last: T | undefined, query) =>
       (query?.queryKey[0] === key[0] && query?.queryKey[1] === key[1] ? last : undefined) as never,
     retry: (count, error) => count < 2 && isPassing(error),
@@ -43,6 +43,11 @@ export function useApi<T>(
 function isPassing(error: unknown): boolean {
   if (error instanceof Unreached) return false;
   return !(error instanceof ProblemError) || error.status >= 500 || error.status === 429;
+}
+
+/** Whether the server refused it, and would again: then the answer stands until somebody tries again. */
+function isRefused(error: unknown): boolean {
+  return error instanceof ProblemError && !isPassing(error);
 }
 
 /** Whether the server answers. While it does not, it is asked for, and all is asked anew when it is back. */

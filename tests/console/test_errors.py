@@ -125,6 +125,10 @@ def test_what_a_key_may_not_do_is_not_offered_and_says_what_is_missing(enter: En
     expect(page.get_by_role("button", name="Make it")).to_be_hidden()
     page.goto(f"{watched.url}/console/")
     expect(page.get_by_role("alert").first).to_contain_text("status:read")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(7000)  # else two polls of the status
+    assert [url for url in asked if url.endswith("/status")] == []
     watched.forgive("403")
     assert watched.complaints == []
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Route, expect
 from tests.console.filling import API, fill
 from tests.console.watched import Watched
 from tests.journey.client import Server
+from tests.journey.deadline import until
 from tests.journey.keyed import OPERATOR, SETTINGS, known
 from tests.journey.processes import role_process, run_command
 from tests.journey.setups import SetUp, embedded, started
@@ -109,6 +110,28 @@ def test_a_key_that_is_revoked_ends_the_page_and_a_new_one_goes_on(
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("Sign in with a key that is valid")
     watched.forgive("401")
+    assert watched.complaints == []
+
+
+def test_who_signs_in_is_not_shown_what_another_key_was(keyed: SetUp, enter: Enter) -> None:
+    watched, key = enter("/keys", "Keys", *OPERATOR)
+    page, environment = watched.page, keyed.processes["up"].environment
+    expect(page.get_by_role("region", name="Keys")).to_be_visible()
+    run_command(["keys", "revoke", key.split("_")[1]], keyed.folder, environment)
+    server = Server(keyed.control.url, key)
+    until("it is refused", 60, lambda: server.ask("GET", f"{API}/meters").status == 401)
+    page.get_by_role("link", name="Changes").click()
+    page.get_by_role("heading", level=1, name=SIGN_IN).wait_for()
+    narrow = ["keys", "create", "--name", "narrow", "--scope=changes:read"]
+    other = run_command(narrow, keyed.folder, environment).split()[-1]
+    known(Server(keyed.control.url, other))
+    page.get_by_label("API key").fill(other)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("region", name="Changes")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("alert")).to_contain_text("keys:read")
+    expect(page.get_by_role("region", name="Keys")).to_be_hidden()
+    watched.forgive("401", "403")
     assert watched.complaints == []
 
 

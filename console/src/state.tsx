@@ -184,7 +184,7 @@ export function useSession(): UseQueryResult<Session> {
 
 /** Whether the server asks for keys: then commands to copy show one. */
 export function useKeyed(): boolean {
-  return useSession().data?.access_mode === "keys";
+  return useContext(SessionContext)?.access_mode === "keys";
 }
 
 /** Whether the viewer may do what needs a scope. What they may not do is not offered. */

@@ -76,7 +76,7 @@ function useMeterOf(sync: Report): Schemas["Meter"] | undefined {
   const may = useMay();
   const path = { meterId: sync.meter.id };
   return useApi(
-    ["meters", sync.meter.key],
+    ["meters", sync.meter.key, "one"],
     async () => unwrap(await api.GET("/api/v3/metering/meters/{meterId}", { params: { path } })),
     undefined,
     may("meters:read"),

@@ -35,6 +35,21 @@ def _sync(server: Server, receiver: Receiver, slug: str) -> Mailbox:
     return box
 
 
+def test_a_sync_may_have_the_name_of_a_page(
+    keyboard: Keyboard, server: Server, receiver: Receiver
+) -> None:
+    report = {"slug": "overview", "meter_id_or_key": "tokens", "type": "webhook"}
+    report |= {"schedule": {"interval": "1d"}, "endpoint": {"url": receiver.mailbox("page").url}}
+    server.made(f"{API}/reports", report)
+    page = keyboard.watched.open("/", "Overview")
+    expect(page.get_by_role("region", name="Syncs")).to_be_visible()
+    keyboard.follow("Syncs")
+    keyboard.follow("overview")
+    page.get_by_role("heading", level=1, name="overview").wait_for()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    server.ask("DELETE", f"{API}/reports/overview")
+
+
 def test_a_sync_is_made_with_a_preview_and_a_test(
     keyboard: Keyboard, server: Server, receiver: Receiver
 ) -> None:

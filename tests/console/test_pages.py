@@ -8,6 +8,7 @@ from playwright.sync_api import Route, expect
 
 from tests.console.filling import API, ARABIC, LONG, SCRIPT
 from tests.console.watched import Watched
+from tests.journey.client import Server
 
 JANUARY = "from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&by=P1D"
 
@@ -172,6 +173,17 @@ def test_a_key_is_made_and_recorded(watched: Watched) -> None:
     expect(page.get_by_label("The new key")).to_contain_text("mtl_")
     watched.open("/changes", "Changes")
     expect(page.get_by_role("region", name="Changes")).to_contain_text("of-a-test")
+
+
+def test_how_long_ago_something_was_stays_true(watched: Watched) -> None:
+    name = "of-an-hour-ago"
+    Server(watched.url).made(f"{API}/api-keys", {"name": name, "scopes": ["usage:read"]})
+    watched.page.clock.install()
+    page = watched.open("/keys", "Keys")
+    row = page.get_by_role("region", name="Keys").get_by_role("row").filter(has_text=name)
+    expect(row).to_be_visible()
+    page.clock.fast_forward("01:00:30")
+    expect(row).to_contain_text("1 hour ago")
 
 
 def test_an_error_says_what_to_do_and_has_its_request_id(watched: Watched) -> None:

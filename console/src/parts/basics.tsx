@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useReducer, useRef, useState, type ReactNode } from "react";
 import { Link } from "wouter";
 
 import { ProblemError, Unreached } from "../api.js";
@@ -162,9 +162,21 @@ export function Time({ at, ago = false }: { at: string | undefined | null; ago?:
   if (at == null) return <span className="muted">never</span>;
   return (
     <time dateTime={at} title={`${time(at)} (${at})`} className="nowrap">
-      {ago ? away(at, Date.now()) : time(at)}
+      {ago ? <Ago at={at} /> : time(at)}
     </time>
   );
+}
+
+const AGO_MS = 10_000;
+
+/** How far an instant is from now. It is written anew as time goes by, also where no answer changes. */
+function Ago({ at }: { at: string }) {
+  const [, again] = useReducer((times: number) => times + 1, 0);
+  useEffect(() => {
+    const timer = setInterval(again, AGO_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return away(at, Date.now());
 }
 
 const TONES: Record<string, string> = {

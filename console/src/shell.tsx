@@ -7,6 +7,7 @@ import { Failure, Loading, Page } from "./parts/basics.js";
 import { fromText } from "./parts/why-link.js";
 import {
   SessionProvider,
+  setParams,
   useAnswered,
   useLook,
   useParam,
@@ -206,12 +207,12 @@ function Switches({ session }: { session: Session }) {
 
 /** The question that the URL asks, if it asks one. */
 function Asked() {
-  const [text, set] = useParam("why");
+  const [text] = useParam("why");
   const question = text === "" ? undefined : fromText(text);
   if (question === undefined) return null;
   return (
     <Suspense fallback={null}>
-      <WhyPanel question={question} close={() => set("")} />
+      <WhyPanel question={question} close={() => setParams({ why: "", why_after: "" })} />
     </Suspense>
   );
 }

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from urllib.parse import urlencode
 
 from playwright.sync_api import Route, expect
 
@@ -55,6 +56,22 @@ def test_a_range_and_a_zone_are_taken_as_people_write_them(watched: Watched) -> 
     usage = page.get_by_role("region", name="Usage by window")
     expect(usage.get_by_role("row").filter(has_text="2026-01-05")).to_contain_text("1,015")
     expect(page.get_by_label("Zone of days")).to_have_value("UTC")
+
+
+def test_what_is_closed_takes_its_place_in_a_list_with_it(watched: Watched) -> None:
+    question = '{"meter":"tokens","from":"2026-01-01T00:00:00Z","to":"2026-01-06T00:00:00Z"}'
+    asked = urlencode({"why": question, "why_after": "1.0.0.0"})
+    page = watched.open(f"/meters/tokens?{asked}", "Tokens used")
+    expect(page.get_by_role("button", name="First events")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert "why" not in page.url
+    (run,) = Server(watched.url).get(f"{API}/reports/tokens-daily/runs").json["data"]
+    asked = urlencode({"run": run["id"], "after": f"0.{run['id']}.1"})
+    page = watched.open(f"/syncs/tokens-daily?{asked}", "tokens-daily")
+    manifest = page.get_by_role("region", name="Manifest of the run")
+    manifest.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("region", name="Deliveries")).to_contain_text("acme")
 
 
 def test_rejected_values_and_programs_are_shown(watched: Watched) -> None:

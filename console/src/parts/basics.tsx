@@ -6,8 +6,8 @@ import { grouped } from "../rules/figures.js";
 import { away } from "../rules/times.js";
 import { setParams, useParam, useView } from "../state.js";
 
-/** A button that copies text, and says whether it did: a browser may refuse it, and has no clipboard
- * for a page that came over http from another machine.
+/** A button that copies text, and says whether it did: a browser may refuse it, and has no
+ * clipboard for a page that came over http from another machine.
  */
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
   const [told, setTold] = useState("");

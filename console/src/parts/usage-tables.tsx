@@ -66,6 +66,7 @@ export const Windows = memo(function Windows({
             seen.only,
           ),
         ),
+        why_after: "",
       });
   };
   const shown = [...found.data].reverse().slice(0, ROWS_SHOWN);

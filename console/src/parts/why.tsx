@@ -14,6 +14,7 @@ const SIZE = 20;
 /** Why a number is what it is: the events behind it, what did not count, and who was told of it. */
 export default function WhyPanel({ question, close }: { question: Question; close: () => void }) {
   const { time } = useView();
+  const may = useMay();
   return (
     <ModalOverlay
       isOpen
@@ -50,20 +51,24 @@ export default function WhyPanel({ question, close }: { question: Question; clos
               ),
             ]}
           />
-          <Behind question={question} />
-          <Made question={question} />
-          <Uncounted question={question} />
+          {may("events:read") ? (
+            <Behind question={question} />
+          ) : (
+            <p className="muted">
+              To see the events behind it needs the scope <code>events:read</code>.
+            </p>
+          )}
+          {may("usage:read") && may("meters:read") && <Made question={question} />}
+          {may("events:read") && <Uncounted question={question} />}
         </Dialog>
       </Modal>
     </ModalOverlay>
   );
 }
 
-/** The cells, where this key may read usage. */
+/** The cells. */
 function Made({ question }: { question: Question }) {
-  const may = useMay();
   const meter = useMeter(question.meter);
-  if (!may("usage:read")) return null;
   return <Answer of={meter}>{(found) => <Cells question={question} meter={found} />}</Answer>;
 }
 
@@ -267,6 +272,7 @@ function Uncounted({ question }: { question: Question }) {
     undefined,
     type !== undefined,
   );
+  if (type === undefined && meter.error) return null; // that is told of the events that count
   return (
     <section>
       <h3>Events that did not count in it, because they came before</h3>

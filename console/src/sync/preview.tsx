@@ -36,7 +36,7 @@ export function useWindows(type: string | undefined, interval: Interval) {
     choice: { windows, at, set },
     page: { size: BODIES, ...(after ? { after } : {}) },
     next,
-    known: end.data !== undefined || !may("events:read"),
+    known: end.data !== undefined || end.isError || !may("events:read"),
   };
 }
 

@@ -1,7 +1,7 @@
 import { useState } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
-import { Answer, Card } from "../parts/basics.js";
+import { Answer, Card, Failure } from "../parts/basics.js";
 import { isInterval } from "../rules/windows.js";
 import { useApi, useMay } from "../state.js";
 import { useMeter } from "../meter/meter.js";
@@ -59,6 +59,8 @@ function Opened({ sync }: { sync: Schemas["Report"] }) {
     undefined,
     known,
   );
+  if (meter.data === undefined && meter.error)
+    return <Failure error={meter.error} retry={() => void meter.refetch()} />;
   return (
     <>
       <div className="filters">

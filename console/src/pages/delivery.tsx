@@ -144,6 +144,8 @@ function Attempts({ of }: { of: readonly Schemas["Attempt"][] }) {
   );
 }
 
+const ENTRIES_SHOWN = 200;
+
 /** What of a body is needed to ask why. */
 type Sent = Pick<Schemas["ReportMessage"], "usage" | "meter">;
 
@@ -160,7 +162,7 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
           <Table
             label="Entries"
             bounded
-            rows={sent.usage.slice(0, 200)}
+            rows={sent.usage.slice(0, ENTRIES_SHOWN)}
             id={(one) => one.windowStart + JSON.stringify(one.groupBy)}
             columns={[
               {
@@ -187,6 +189,9 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
               },
             ]}
           />
+          {sent.usage.length > ENTRIES_SHOWN && (
+            <p className="muted">The first {ENTRIES_SHOWN}. The body below has all.</p>
+          )}
         </Card>
       )}
       <Card title="The body, byte by byte as it is sent">

@@ -12,6 +12,7 @@ type Found = Schemas["ReportPreview"];
 
 const WINDOWS = 6;
 const BODIES = 20;
+const ENTRIES_SHOWN = 20;
 
 /** The last windows that ended before the newest event of a type, one of them chosen, and which of
  * its bodies are asked for. */
@@ -150,18 +151,26 @@ function Figures({ of, words }: { of: number; words: string }) {
 function Entries({ body }: { body: string }) {
   const { usage } = JSON.parse(body) as Pick<Schemas["ReportMessage"], "usage">;
   return (
-    <Table
-      label="Entries of the body"
-      rows={usage.slice(0, 20)}
-      id={(one) => JSON.stringify(one.groupBy)}
-      columns={[
-        {
-          head: "Entry",
-          cell: (one) =>
-            Object.keys(one.groupBy).length === 0 ? "whole subject" : dimensions(one.groupBy),
-        },
-        { head: "Value", number: true, cell: (one) => grouped(one.valueText) },
-      ]}
-    />
+    <>
+      <Table
+        label="Entries of the body"
+        rows={usage.slice(0, ENTRIES_SHOWN)}
+        id={(one) => JSON.stringify(one.groupBy)}
+        columns={[
+          {
+            head: "Entry",
+            cell: (one) =>
+              Object.keys(one.groupBy).length === 0 ? "whole subject" : dimensions(one.groupBy),
+          },
+          { head: "Value", number: true, cell: (one) => grouped(one.valueText) },
+        ]}
+      />
+      {usage.length > ENTRIES_SHOWN && (
+        <p className="muted">
+          The first {ENTRIES_SHOWN} of {many(usage.length, "entry", "entries")}. The body below has
+          all.
+        </p>
+      )}
+    </>
   );
 }

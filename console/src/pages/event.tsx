@@ -80,7 +80,7 @@ function Copied({ event: { event, ingested_at, position, verdict } }: { event: L
           ],
           ["Type", event ? <Name key="t">{event.type}</Name> : ""],
           ["Source", event ? <Name key="o">{event.source}</Name> : ""],
-          ["Time", <Time key="i" at={event?.time} />],
+          ["Time", event ? timeOf(event) : ""],
           ["Received", <Time key="r" at={ingested_at} />],
           ["Position in the log", <code key="p">{position}</code>],
           ...(verdict.reason ? [["Why", verdict.reason] as const] : []),
@@ -95,6 +95,11 @@ function Copied({ event: { event, ingested_at, position, verdict } }: { event: L
       )}
     </Card>
   );
+}
+
+/** When it counts: an event that does not say it counts when it was received. */
+function timeOf(event: Schemas["Event"]) {
+  return event.time ? <Time at={event.time} /> : "when it was received";
 }
 
 function Meters({

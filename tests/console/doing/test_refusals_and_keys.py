@@ -24,6 +24,22 @@ def _conflict(server: Server, number: int) -> None:
     until("it is refused", FILLED_WITHIN_S, listed)
 
 
+def test_an_event_without_a_time_counts_when_it_was_received(
+    keyboard: Keyboard, server: Server
+) -> None:
+    sent = {name: it for name, it in event(710, "acme", 4, 1).items() if name != "time"}
+    assert server.ask("POST", f"{API}/events", [sent], BATCH).status == 202
+    query = urlencode({"source": "chat-api", "id": "r-710"})
+
+    def listed() -> bool:
+        return bool(server.get(f"{API}/event-trace?{query}").json["events"])
+
+    until("it is listed", FILLED_WITHIN_S, listed)
+    page = keyboard.watched.open(f"/event?{query}", "Event r-710")
+    expect(page.get_by_role("main")).to_contain_text("when it was received")
+    expect(page.get_by_role("main")).not_to_contain_text("never")
+
+
 def test_a_refusal_is_mended_before_it_is_sent_anew(keyboard: Keyboard, server: Server) -> None:
     _conflict(server, 700)
     page = keyboard.watched.open("/refusals", "Refusals")

@@ -45,9 +45,11 @@ function isPassing(error: unknown): boolean {
   return !(error instanceof ProblemError) || error.status >= 500 || error.status === 429;
 }
 
-/** Whether the server refused it, and would again: then the answer stands until somebody tries again. */
+/** Whether the server refused it, and would again: that stands until somebody tries again. What is
+ * not there may still come, as an event does that was just sent.
+ */
 function isRefused(error: unknown): boolean {
-  return error instanceof ProblemError && !isPassing(error);
+  return error instanceof ProblemError && !isPassing(error) && error.status !== 404;
 }
 
 /** Whether the server answers. While it does not, it is asked for, and all is asked anew when it is back. */

@@ -237,6 +237,21 @@ def test_what_is_pressed_twice_is_sent_once(watched: Watched) -> None:
     watched.forgive("net::ERR_FAILED")
 
 
+def test_why_a_page_failed_stays_while_it_is_asked_for_again(watched: Watched) -> None:
+    page = watched.open("/event?source=nowhere&id=none", "Event none")
+    copy = page.get_by_role("button", name="Copy request id")
+    copy.focus()
+    held: list[Route] = []
+    asked = re.compile(r"/event-trace\?")
+    page.route(asked, held.append)
+    with page.expect_request(asked):  # by itself
+        pass
+    page.wait_for_timeout(100)
+    expect(copy).to_be_focused()
+    held[0].continue_()
+    watched.forgive("404")
+
+
 def test_a_table_that_is_not_saved_says_why(watched: Watched) -> None:
     page = watched.open("/meters/tokens", "Tokens used")
     save = page.get_by_role("button", name="Save as CSV")

@@ -108,6 +108,7 @@ interface Asked<T> {
   readonly data: T | undefined;
   readonly error: unknown;
   readonly failureReason?: unknown;
+  readonly errorUpdateCount?: number;
   readonly isPlaceholderData?: boolean;
   readonly refetch: () => unknown;
 }
@@ -125,9 +126,13 @@ export function Answer<T>({
   page?: string;
   all?: ReactNode;
 }) {
+  const failed = useRef<unknown>(null);
+  if (of.error != null) failed.current = of.error;
   if (of.data === undefined) {
-    if (!of.error) return <Loading refused={of.failureReason} />;
-    const failure = <Failure error={of.error} retry={() => void of.refetch()} />;
+    // While it is asked for again it stands there why it failed, with the request id to copy.
+    const error = of.error ?? (of.errorUpdateCount ? failed.current : null);
+    if (error == null) return <Loading refused={of.failureReason} />;
+    const failure = <Failure error={error} retry={() => void of.refetch()} />;
     if (page === undefined) return failure;
     return (
       <Page title={<Name>{page}</Name>} aside={all}>

@@ -6,7 +6,7 @@ import { before, windowStarts } from "../rules/range.js";
 import { groupLabel, SERIES_MAX, seriesOf } from "../rules/series.js";
 import { written } from "../rules/times.js";
 import type { Seen } from "../seen.js";
-import { setParams, useView } from "../state.js";
+import { setParams } from "../state.js";
 import { adds, GROUPS_MAX } from "../usage.js";
 import { Empty, Link, Name, Table } from "./basics.js";
 import { Chart } from "./chart.js";
@@ -31,7 +31,6 @@ export const Windows = memo(function Windows({
   limited: boolean;
   past: Schemas["UsageRow"][] | undefined;
 }) {
-  const { time } = useView();
   const starts = useMemo(() => windowStarts(seen.range, seen.granularity, seen.zone), [seen]);
   const series = useMemo(() => seriesOf(found.data, starts, adds(meter)), [found, starts, meter]);
   const pastValues = useMemo(() => {
@@ -92,7 +91,8 @@ export const Windows = memo(function Windows({
       )}
       {found.complete_until && Date.parse(found.complete_until) < Date.parse(seen.range.to) && (
         <p className="muted">
-          Complete until {time(found.complete_until)}: later events may still be on their way.
+          Complete until {written(found.complete_until, seen.zone)}: later events may still be on
+          their way.
         </p>
       )}
       <Table

@@ -73,7 +73,11 @@ function One({ meter }: { meter: Meter }) {
       </p>
       {meter.description && <p>{meter.description}</p>}
       {meter.from_settings && <InSettings />}
-      {end.data === undefined && end.isFetching ? (
+      {!may("usage:read") ? (
+        <p className="muted">
+          To see its usage needs the scope <code>usage:read</code>.
+        </p>
+      ) : end.data === undefined && end.isFetching ? (
         <p className="muted">Loading …</p>
       ) : (
         <Usage meter={meter} end={end.data ?? new Date().toISOString()} />
@@ -181,6 +185,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
 }
 
 function Rejected({ meter }: { meter: Meter }) {
+  const may = useMay();
   const [after] = useParam("rejected");
   const found = useApi(["rejected", meter.key, after], async () =>
     unwrap(
@@ -231,7 +236,11 @@ function Rejected({ meter }: { meter: Meter }) {
                 { head: "State", cell: (one) => <State of={one.state} /> },
                 {
                   head: "Look",
-                  cell: (one) => <Link href={`/refusals?refusal=${one.position}`}>Mend it</Link>,
+                  cell: (one) => (
+                    <Link href={`/refusals?refusal=${one.position}`}>
+                      {may("events:write") && one.state === "open" ? "Mend it" : "See it"}
+                    </Link>
+                  ),
                 },
               ]}
             />

@@ -312,6 +312,7 @@ function Partitions({ status }: { status: Status }) {
 }
 
 function Syncs({ reports }: { reports: readonly Report[] }) {
+  const may = useMay();
   const rank = (report: Report) =>
     report.status.receiver.state === "well" || report.status.receiver.state === "untried" ? 1 : 0;
   const first = [...reports]
@@ -322,8 +323,13 @@ function Syncs({ reports }: { reports: readonly Report[] }) {
       {reports.length === 0 ? (
         <Empty title="No sync sends usage yet">
           <p>
-            A sync sends each customer's usage to your billing system.{" "}
-            <Link href="/new/syncs">Make the first one</Link>.
+            A sync sends each customer's usage to your billing system.
+            {may("reports:write") && (
+              <>
+                {" "}
+                <Link href="/new/syncs">Make the first one</Link>.
+              </>
+            )}
           </p>
         </Empty>
       ) : (

@@ -158,6 +158,7 @@ function Create() {
   const [name, setName] = useState("");
   const [scopes, setScopes] = useState<readonly string[]>([]);
   const [days, setDays] = useState("");
+  const [made, setMade] = useState(""); // it stays until another one is made: it is shown once
   const create = useMutation({
     mutationFn: async () => {
       const expires = new Date(Date.now() + Number(days) * DAY_MS).toISOString();
@@ -168,7 +169,9 @@ function Create() {
       };
       return unwrap(await api.POST("/api/v3/metering/api-keys", { body }));
     },
-    onSuccess: async () => {
+    gcTime: 0, // its answer has the secret
+    onSuccess: async ({ key }) => {
+      setMade(key);
       setName("");
       setScopes([]);
       await client.invalidateQueries({ queryKey: ["keys"] });
@@ -215,7 +218,7 @@ function Create() {
           error={faultAt(faults, "scopes")}
         />
       </AskForm>
-      {create.data && <Secret label="The new key" text={create.data.key} once />}
+      {made && <Secret label="The new key" text={made} once />}
     </Card>
   );
 }

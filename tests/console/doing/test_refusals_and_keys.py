@@ -101,6 +101,10 @@ def test_a_key_is_made_rotated_and_revoked(keyboard: Keyboard, server: Server) -
     expect(made).to_contain_text("mtl_")
     first = parse_token(made.inner_text().strip())
     keyboard.looked_at()
+    keyboard.press("Create the key")  # once more by mistake: what is shown once stays
+    expect(keyboard.field("Name")).to_have_attribute("aria-invalid", "true")
+    keyboard.refused(400)
+    assert parse_token(made.inner_text().strip()) == first
 
     row = page.get_by_role("region", name="Keys").get_by_role("row").filter(has_text="gateway")
     keyboard.reach(row.get_by_role("button", name="Rotate"))

@@ -193,10 +193,12 @@ test("a window without usage is zero where values add up, else a gap", () => {
     { value: "7", from: "1970-01-01T00:00:01Z", dimensions: { model: "" } },
   ];
   assert.deepEqual(seriesOf(rows, [0, 1000], true), [
-    { label: "(empty)", values: [0, 7] },
-    { label: "a", values: [5, 0] },
+    { label: "(empty)", values: [0, 7], texts: ["0", "7"] },
+    { label: "a", values: [5, 0], texts: ["5", "0"] },
   ]);
   assert.deepEqual(seriesOf(rows, [0, 1000], false)[1]!.values, [5, null]);
+  const exact = [{ ...rows[0]!, value: "12345678901234567890.000000001" }];
+  assert.deepEqual(seriesOf(exact, [0, 1000], false)[0]!.texts, [exact[0]!.value, null]);
 });
 
 test("the first event fits its meter, and its day is over", () => {

@@ -33,12 +33,15 @@ export const Windows = memo(function Windows({
 }) {
   const starts = useMemo(() => windowStarts(seen.range, seen.granularity, seen.zone), [seen]);
   const series = useMemo(() => seriesOf(found.data, starts, adds(meter)), [found, starts, meter]);
-  const pastValues = useMemo(() => {
+  const pastSeries = useMemo(() => {
     if (past === undefined) return undefined;
     const earlier = before(seen.range, seen.granularity, seen.zone);
     const at = windowStarts(earlier, seen.granularity, seen.zone);
-    const values = seriesOf(past, at, adds(meter))[0]?.values ?? [];
-    return starts.map((_, index) => values[index] ?? null);
+    const one = seriesOf(past, at, adds(meter))[0];
+    return {
+      values: starts.map((_, index) => one?.values[index] ?? null),
+      texts: starts.map((_, index) => one?.texts[index] ?? null),
+    };
   }, [past, starts, seen, meter]);
   if (found.data.length === 0) {
     return (
@@ -75,7 +78,7 @@ export const Windows = memo(function Windows({
       <Chart
         starts={starts}
         series={series}
-        before={pastValues}
+        before={pastSeries}
         exactness={exactness}
         zone={seen.zone}
         pick={pick}

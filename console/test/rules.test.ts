@@ -6,6 +6,7 @@ import { endedInterval, firstEvent, sending, windowOf } from "../src/rules/first
 import { byField, faultAt, unplaced } from "../src/rules/faults.js";
 import { measured, pathsIn, previewable, repeated } from "../src/rules/draft.js";
 import { draftOf, eventOf } from "../src/rules/event-draft.js";
+import { parsed, printed } from "../src/rules/exact.js";
 import { windowsUntil } from "../src/rules/windows.js";
 import { troubles, type Sync } from "../src/rules/health.js";
 import { busiest, hoursOf } from "../src/rules/hours.js";
@@ -286,6 +287,18 @@ test("an event is mended without losing what the form does not show", () => {
   });
   assert.ok("fault" in eventOf({ ...draft, data: "{" }));
   assert.deepEqual(draftOf("text").others, { specversion: "1.0" });
+});
+
+test("numbers of JSON are shown and sent as they are written", () => {
+  const json = '{"tokens":12345678901234567890.10,"small":1.5,"text":"1.50","list":[1e400,-0.0]}';
+  assert.equal(printed(parsed(json)), json);
+  assert.deepEqual(parsed('{"a":[1,"2",true,null]}'), { a: [1, "2", true, null] });
+  assert.throws(() => parsed('{"tokens":01}'));
+  assert.equal(printed(undefined), "");
+  const draft = draftOf(parsed('{"id":12345678901234567890,"data":{"tokens":0.10000000000000001}}'));
+  assert.equal(draft.id, "12345678901234567890");
+  assert.match(draft.data, /: 0\.10000000000000001\n/);
+  assert.match(printed(eventOf(draft)), /"data":\{"tokens":0\.10000000000000001\}/);
 });
 
 test("the newest window of a preview is over, and has the newest usage if it can", () => {

@@ -1,4 +1,4 @@
-import { api, unwrap, type Schemas } from "../api.js";
+import type { Schemas } from "../api.js";
 import {
   Answer,
   Card,
@@ -14,8 +14,10 @@ import {
 } from "../parts/basics.js";
 import { Why } from "../parts/why-link.js";
 import { ReportedEntries } from "../parts/why.js";
+import { useTrace } from "../parts/trace.js";
+import { printed } from "../rules/exact.js";
 import { dimensions } from "../rules/figures.js";
-import { LIVE_MS, useApi, useParam } from "../state.js";
+import { LIVE_MS, useParam } from "../state.js";
 
 type Listed = Schemas["ListedEvent"];
 
@@ -23,12 +25,7 @@ type Listed = Schemas["ListedEvent"];
 export default function EventPage() {
   const [source] = useParam("source");
   const [id] = useParam("id");
-  const trace = useApi(
-    ["trace", source, id],
-    async () =>
-      unwrap(await api.GET("/api/v3/metering/event-trace", { params: { query: { source, id } } })),
-    5 * LIVE_MS,
-  );
+  const trace = useTrace(source, id, 5 * LIVE_MS);
   return (
     <Page
       title={
@@ -89,7 +86,7 @@ function Copied({ event: { event, ingested_at, position, verdict } }: { event: L
             : []),
         ]}
       />
-      {event && <Code label="The event" text={JSON.stringify(event, null, 2)} />}
+      {event && <Code label="The event" text={printed(event, 2)} />}
       {verdict.kind === "new" && (
         <Meters verdicts={verdict.meters ?? []} subject={event?.subject} />
       )}

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, unwrap, type Schemas } from "../api.js";
+import { API, api, text, unwrap, type Schemas } from "../api.js";
 import {
   Answer,
   Card,
@@ -19,6 +19,7 @@ import {
 import { Opened } from "../parts/opened.js";
 import { EventName } from "../parts/event-name.js";
 import { Dismiss, Mend, Settled } from "../refusal/mend.js";
+import { parsed, printed } from "../rules/exact.js";
 import { setParams, useApi, useMay, useParam } from "../state.js";
 
 export default function Refusals() {
@@ -122,9 +123,10 @@ function Contents({ id }: { id: string }) {
   const client = useQueryClient();
   const may = useMay();
   const params = { path: { refusalId: id } };
-  const found = useApi(["refusal", id], async () =>
-    unwrap(await api.GET("/api/v3/metering/refusals/{refusalId}", { params })),
-  );
+  const found = useApi(["refusal", id], async () => {
+    const json = await text(`${API}/refusals/${encodeURIComponent(id)}`);
+    return parsed(json) as Schemas["RefusalContents"];
+  });
   const done = () => client.invalidateQueries();
   const redrive = useMutation({
     mutationFn: async () =>
@@ -142,7 +144,7 @@ function Contents({ id }: { id: string }) {
                 label="Refused"
                 text={
                   refusal.refused
-                    ? JSON.stringify(refusal.refused, null, 2)
+                    ? printed(refusal.refused, 2)
                     : (refusal.text ?? refusal.base64 ?? "not kept")
                 }
               />
@@ -150,10 +152,7 @@ function Contents({ id }: { id: string }) {
             {refusal.accepted && (
               <section>
                 <h3>Counted before</h3>
-                <Code
-                  label="Counted before"
-                  text={JSON.stringify(refusal.accepted.event, null, 2)}
-                />
+                <Code label="Counted before" text={printed(refusal.accepted.event, 2)} />
               </section>
             )}
           </div>
@@ -164,8 +163,8 @@ function Contents({ id }: { id: string }) {
               id={(one) => one.path}
               columns={[
                 { head: "Member", cell: (one) => <code>{one.path}</code> },
-                { head: "Counted", cell: (one) => <code>{JSON.stringify(one.accepted)}</code> },
-                { head: "Refused", cell: (one) => <code>{JSON.stringify(one.refused)}</code> },
+                { head: "Counted", cell: (one) => <code>{printed(one.accepted)}</code> },
+                { head: "Refused", cell: (one) => <code>{printed(one.refused)}</code> },
               ]}
             />
           )}

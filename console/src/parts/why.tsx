@@ -7,6 +7,7 @@ import { grouped, many } from "../rules/figures.js";
 import { Answer, Copy, Empty, Facts, Link, Name, State, Table, Time } from "./basics.js";
 import { Cells } from "./cells.js";
 import { EventName, eventLink } from "./event-name.js";
+import { useTrace } from "./trace.js";
 import type { Question } from "./why-link.js";
 
 const SIZE = 20;
@@ -192,10 +193,7 @@ function Slices({ of }: { of: Schemas["UsageEventsTotal"] }) {
 
 /** The deliveries that an event was reported in, with their revisions. */
 function Reported({ event, meter }: { event: Schemas["UsageEvent"]; meter: string }) {
-  const query = { source: event.source, id: event.id };
-  const trace = useApi(["trace", event.source, event.id], async () =>
-    unwrap(await api.GET("/api/v3/metering/event-trace", { params: { query } })),
-  );
+  const trace = useTrace(event.source, event.id);
   return (
     <section>
       <h3>Deliveries that reported the first of these events</h3>

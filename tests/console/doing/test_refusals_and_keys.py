@@ -51,7 +51,7 @@ def test_a_refusal_is_mended_before_it_is_sent_anew(keyboard: Keyboard, server: 
 
     keyboard.write("Data", "{")
     expect(keyboard.field("Data")).to_have_attribute("aria-invalid", "true")
-    keyboard.write("Data", '{"tokens": 2, "model": "large"}')
+    keyboard.write("Data", '{"tokens": 2.000000000000000001, "model": "large"}')
     keyboard.write("Time", "yesterday")
     keyboard.press("Send the mended event")
     expect(keyboard.field("Time")).to_have_attribute("aria-invalid", "true")
@@ -71,6 +71,7 @@ def test_a_refusal_is_mended_before_it_is_sent_anew(keyboard: Keyboard, server: 
     until("it counts", FILLED_WITHIN_S, counted)
     keyboard.follow("See what became of it")
     expect(page.get_by_text("The event that counts")).to_be_visible()
+    expect(page.get_by_label("The event", exact=True)).to_contain_text("2.000000000000000001")
 
 
 def test_a_refusal_is_dismissed_with_a_note(keyboard: Keyboard, server: Server) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Route, expect
@@ -250,6 +251,28 @@ def test_why_a_page_failed_stays_while_it_is_asked_for_again(watched: Watched) -
     expect(copy).to_be_focused()
     held[0].continue_()
     watched.forgive("404")
+
+
+def test_what_is_not_known_of_syncs_is_not_called_well(watched: Watched) -> None:
+    page = watched.page
+    held: list[Route] = []
+    page.route(re.compile(rf"{API}/reports\?"), held.append)
+    page.route(
+        re.compile(rf"{API}/accounts\?"),
+        lambda route: route.fulfill(json=_well(route.fetch().json())),
+    )
+    watched.open("/", "Overview")
+    expect(page.get_by_text("Counting is well.")).to_be_visible()
+    expect(page.get_by_text("no delivery")).to_be_hidden()
+    expect(page.get_by_role("link", name="deliveries")).to_be_hidden()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_text("The receiver of sync tokens-daily is down.")).to_be_visible()
+
+
+def _well(accounts: Any) -> Any:
+    """As if nothing had been refused."""
+    return accounts | {"total": accounts["total"] | {"conflict": 0, "invalid": 0}}
 
 
 def test_a_table_that_is_not_saved_says_why(watched: Watched) -> None:

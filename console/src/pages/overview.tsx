@@ -26,6 +26,7 @@ const TheTour = lazy(() => import("../tour/tour.js"));
 type Status = Schemas["Status"];
 type Accounts = Schemas["Accounts"];
 type Report = Schemas["Report"];
+type Reports = Schemas["ReportPage"];
 
 const SYNCS_SHOWN = 100;
 
@@ -56,7 +57,6 @@ export function Overview() {
   );
   const received = status.data?.account?.received;
   const tour = useTour(received, reports.data?.data.length ?? (reports.error ? 0 : undefined));
-  const synced = reports.data?.data ?? [];
   return (
     <Page title="Overview">
       {tour.on && (
@@ -70,12 +70,12 @@ export function Overview() {
           <Answer of={status}>
             {(found) => (
               <>
-                <Wrong status={found} accounts={accounts.data} reports={synced} />
+                <Wrong status={found} accounts={accounts.data} syncs={reports.data} />
                 <Tiles
                   status={found}
                   answeredMs={status.dataUpdatedAt}
                   accounts={accounts.data}
-                  reports={synced}
+                  syncs={reports.data}
                 />
               </>
             )}
@@ -96,27 +96,33 @@ export function Overview() {
   );
 }
 
+/** What is said of all syncs, where there are more than are asked for. */
+function ofFirst(syncs: Reports): string {
+  return syncs.meta.page.next === null ? "" : ` of the first ${SYNCS_SHOWN} syncs`;
+}
+
 function Wrong({
   status,
   accounts,
-  reports,
+  syncs,
 }: {
   status: Status;
   accounts: Accounts | undefined;
-  reports: readonly Report[];
+  /** Undefined where they are not known, or not shown to this key. */
+  syncs: Reports | undefined;
 }) {
   // Of the last day: what was refused a year ago is no trouble of today.
   const judged = { ...status, account: accounts?.total ?? null };
-  const found = troubles(judged, reports);
+  const found = troubles(judged, syncs?.data ?? []);
   if (found.length === 0) {
     return (
       <div className="notice good" role="status">
         <p>
-          <strong>Nothing is wrong.</strong>{" "}
+          <strong>{syncs === undefined ? "Counting is well." : "Nothing is wrong."}</strong>{" "}
           {status.caught_up
-            ? "Everything received is counted, and"
-            : `${many(status.lag_records ?? 0, "record")} are being counted, and`}{" "}
-          no delivery is late.
+            ? "Everything received is counted"
+            : `${many(status.lag_records ?? 0, "record")} are being counted`}
+          {syncs !== undefined && `, and no delivery${ofFirst(syncs)} is late`}.
         </p>
       </div>
     );
@@ -167,19 +173,19 @@ function Tiles({
   status,
   answeredMs,
   accounts,
-  reports,
+  syncs,
 }: {
   status: Status;
   answeredMs: number;
   accounts: Accounts | undefined;
-  reports: readonly Report[];
+  syncs: Reports | undefined;
 }) {
   const rate = useRate(status.account?.received ?? undefined, answeredMs);
+  const reports = syncs?.data ?? [];
   const owed = reports.reduce((sum, report) => sum + report.status.owed_deliveries, 0);
   const out = reports.filter((report) =>
     ["down", "failing"].includes(report.status.receiver.state),
   ).length;
-  const may = useMay();
   return (
     <div className="tiles">
       {status.account !== undefined && (
@@ -200,13 +206,17 @@ function Tiles({
         value={status.lag_records === null ? "unknown" : grouped(String(status.lag_records))}
         words="records not counted yet"
       />
-      {may("reports:read") && (
-        <Tile value={grouped(String(owed))} words="deliveries owed" link="/syncs" />
+      {syncs && (
+        <Tile
+          value={grouped(String(owed))}
+          words={`deliveries${ofFirst(syncs)} owed`}
+          link="/syncs"
+        />
       )}
-      {may("reports:read") && (
+      {syncs && (
         <Tile
           value={String(out)}
-          words={out === 1 ? "receiver is out" : "receivers are out"}
+          words={`${out === 1 ? "receiver" : "receivers"}${ofFirst(syncs)} ${out === 1 ? "is" : "are"} out`}
           link="/syncs"
           tone={out > 0 ? "bad" : ""}
         />

@@ -11,6 +11,7 @@ import { windowsUntil } from "../src/rules/windows.js";
 import { troubles, type Sync } from "../src/rules/health.js";
 import { busiest, hoursOf } from "../src/rules/hours.js";
 import { aligned, before, cellsOf, fitting, windowStarts } from "../src/rules/range.js";
+import { rateOf, sampled, type Sample } from "../src/rules/rate.js";
 import { seriesOf } from "../src/rules/series.js";
 import { changeOf, differences, editOf, hiddenIn, type Shown } from "../src/rules/sync-change.js";
 import { curl, go, quoted, typescript } from "../src/rules/snippets.js";
@@ -35,6 +36,14 @@ test("little is not nothing, and the rate of a pause is none", () => {
   assert.equal(rateText(0.02), "< 0.1");
   assert.equal(rateText(2.345), "2.3");
   assert.equal(rateText(12_345.6), "12,346");
+});
+
+test("events a second now are not those of the hour in which a tab was hidden", () => {
+  const of = (...samples: Sample[]) => rateOf(samples.reduce(sampled, [] as readonly Sample[]));
+  assert.equal(of([0, 0]), undefined);
+  assert.equal(of([0, 0], [3000, 30], [6000, 90]), 15);
+  assert.equal(of([0, 0], [3_600_000, 7_200_000]), undefined);
+  assert.equal(of([0, 0], [3_600_000, 7_200_000], [3_603_000, 7_200_030]), 10);
 });
 
 test("a share is never rounded to all or nothing", () => {

@@ -17,6 +17,7 @@ import { HourBars } from "../parts/hour-bars.js";
 import { grouped, many, rateText, share } from "../rules/figures.js";
 import { troubles, type Trouble } from "../rules/health.js";
 import { hoursOf } from "../rules/hours.js";
+import { rateOf, sampled, type Sample } from "../rules/rate.js";
 import { lasting, retimed } from "../rules/times.js";
 import { LIVE_MS, SLOW_MS, useApi, useMay, useView } from "../state.js";
 import { useTour, type Tour } from "../tour/place.js";
@@ -155,18 +156,13 @@ function Line({ of }: { of: Trouble }) {
   );
 }
 
-const RATE_SAMPLES = 6;
-
 /** Events a second, from what was received between the answers of the last seconds. */
 function useRate(received: number | undefined, answeredMs: number): number | undefined {
-  const [samples, setSamples] = useState<readonly (readonly [number, number])[]>([]);
+  const [samples, setSamples] = useState<readonly Sample[]>([]);
   useEffect(() => {
-    if (received !== undefined)
-      setSamples((last) => [...last.slice(1 - RATE_SAMPLES), [answeredMs, received] as const]);
+    if (received !== undefined) setSamples((last) => sampled(last, [answeredMs, received]));
   }, [received, answeredMs]);
-  const [first, last] = [samples[0], samples.at(-1)];
-  if (first === undefined || last === undefined || first[0] >= last[0]) return undefined;
-  return ((last[1] - first[1]) / (last[0] - first[0])) * 1000;
+  return rateOf(samples);
 }
 
 function Tiles({

@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
+import { hashKey, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 import {
   createContext,
   useCallback,
@@ -20,7 +20,10 @@ import { written, type Exactness } from "./rules/times.js";
 export const LIVE_MS = 3000;
 export const SLOW_MS = 15_000;
 
-/** An answer of the API, kept by its key; asked again every so often if `every` is given. */
+/** An answer of the API, kept by its key; asked again every so often if `every` is given. Until there
+ * is one, that of a key with the same two first parts is shown: of the page of a list before, so that
+ * the way to the next one keeps the focus.
+ */
 export function useApi<T>(
   key: readonly unknown[],
   ask: () => Promise<T>,
@@ -33,7 +36,9 @@ export function useApi<T>(
     enabled,
     refetchInterval: (query) => (isRefused(query.state.error) ? false : (every ?? false)),
     placeholderData: (last: T | undefined, query) =>
-      (query?.queryKey[0] === key[0] && query?.queryKey[1] === key[1] ? last : undefined) as never,
+      (query !== undefined && hashKey(query.queryKey.slice(0, 2)) === hashKey(key.slice(0, 2))
+        ? last
+        : undefined) as never,
     retry: (count, error) => count < 2 && isPassing(error),
     retryDelay: (count) => Math.max(1000 * 2 ** count, met.limitedUntilMs - Date.now()),
   });

@@ -88,6 +88,17 @@ def test_events_are_filtered_and_paged(watched: Watched) -> None:
     page.get_by_role("heading", level=1, name="Event r-20").wait_for()
 
 
+def test_the_way_through_a_list_keeps_the_focus(keyboard: Keyboard) -> None:
+    found = Server(keyboard.watched.url).get(f"{API}/events").json
+    found["meta"]["page"]["next"] = "more"
+    keyboard.page.route(re.compile(rf"{API}/events\?"), lambda route: route.fulfill(json=found))
+    page = keyboard.watched.open("/events", "Events")
+    keyboard.press("Next page")
+    expect(page).to_have_url(re.compile("after=more"))
+    expect(page.get_by_role("button", name="First page")).to_be_enabled()
+    expect(page.get_by_role("button", name="Next page")).to_be_focused()
+
+
 def test_a_wide_table_is_scrolled(watched: Watched) -> None:
     watched.page.set_viewport_size({"width": 390, "height": 844})
     page = watched.open("/syncs", "Syncs")

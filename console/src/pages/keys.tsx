@@ -50,7 +50,7 @@ export default function Keys() {
   const keyed = useKeyed();
   const client = useQueryClient();
   const [after] = useParam("after");
-  const keys = useApi(["keys", after], async () =>
+  const keys = useApi(["keys", "list", after], async () =>
     unwrap(
       await api.GET("/api/v3/metering/api-keys", {
         params: { query: { page: { size: 50, ...(after ? { after } : {}) } } },

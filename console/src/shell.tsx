@@ -1,4 +1,4 @@
-import { Suspense, lazy, useEffect, useRef, type ComponentType } from "react";
+import { Suspense, lazy, useEffect, useRef, useState, type ComponentType } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 
 import { signOut, Unreached, type Session } from "./api.js";
@@ -169,6 +169,7 @@ function Place({ path, words, here }: { path: string; words: string; here: boole
 function Switches({ session }: { session: Session }) {
   const { theme, setTheme } = useLook();
   const { zone, own, setZone } = useView();
+  const [error, setError] = useState<unknown>();
   return (
     <div className="switches">
       {own !== "UTC" && (
@@ -196,11 +197,12 @@ function Switches({ session }: { session: Session }) {
           type="button"
           className="button small"
           title={`Key ${session.key.name}`}
-          onClick={() => void signOut().then(() => location.reload())}
+          onClick={() => void signOut().then(() => location.reload(), setError)}
         >
           Sign out
         </button>
       )}
+      {error !== undefined && <Failure error={error} />}
     </div>
   );
 }

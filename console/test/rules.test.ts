@@ -58,6 +58,14 @@ test("times are written in a zone, and in words", () => {
   assert.equal(written("2026-01-31T23:30:05Z", "Europe/Berlin"), "2026-02-01 00:30:05");
   assert.equal(written("2026-01-31T23:30:05Z", "UTC", "day"), "2026-01-31");
   assert.equal(written("never", "UTC"), "never");
+  // The clock is set back: there are two such hours.
+  assert.deepEqual(
+    ["2026-10-25T00:30:05Z", "2026-10-25T01:30:05Z", "2026-10-25T02:30:05Z"].map((at) =>
+      written(at, "Europe/Berlin"),
+    ),
+    ["2026-10-25 02:30:05 +02:00", "2026-10-25 02:30:05 +01:00", "2026-10-25 03:30:05"],
+  );
+  assert.equal(written("2026-11-01T06:00:00Z", "America/New_York", "minute"), "2026-11-01 01:00 -05:00");
   assert.deepEqual(["Asia/Kolkata", "UTC", "Atlantis", ""].map(isZone), [true, true, false, false]);
   assert.equal(
     retimed("down since 2026-01-31T23:30:05.123Z.", "UTC"),

@@ -63,7 +63,8 @@ function One({ delivery }: { delivery: Schemas["DeliveryWithAttempts"] }) {
       }
       aside={
         may("reports:write") &&
-        ended && (
+        ended &&
+        delivery.failure === undefined && (
           <Ask
             open="Replay"
             title="Send this delivery again?"
@@ -92,18 +93,24 @@ function One({ delivery }: { delivery: Schemas["DeliveryWithAttempts"] }) {
             ["From", <Time key="f" at={delivery.from} />],
             ["To", <Time key="t" at={delivery.to} />],
             ["Revision", delivery.revision],
+            ...(delivery.failure === undefined
+              ? []
+              : [["Why it could not be made", delivery.failure] as const]),
             [
               "Id",
               <span key="i" className="row">
                 <code>{delivery.id}</code> <Copy text={delivery.id} />
               </span>,
             ],
-            ["Digest of the body", <code key="d">{delivery.digest}</code>],
+            [
+              delivery.failure === undefined ? "Digest of the body" : "Digest of the reason",
+              <code key="d">{delivery.digest}</code>,
+            ],
           ]}
         />
       </Card>
       <Attempts of={delivery.attempts} />
-      <Body delivery={delivery} />
+      {delivery.failure === undefined && <Body delivery={delivery} />}
     </Page>
   );
 }

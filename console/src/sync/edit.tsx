@@ -46,7 +46,7 @@ export default function EditSync() {
   const { slug = "" } = useParams<{ slug: string }>();
   const sync = useSync(slug);
   return (
-    <Answer of={sync}>
+    <Answer of={sync} page={`Edit ${slug}`} all={<Link href="/syncs">All syncs</Link>}>
       {(found) => (
         <Page
           title={

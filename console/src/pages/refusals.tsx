@@ -140,6 +140,9 @@ function Contents({ id }: { id: string }) {
           <div className="cards">
             <section>
               <h3>Refused</h3>
+              {refusal.whole === false && (
+                <p className="muted">Only the beginning of it is kept.</p>
+              )}
               <Code
                 label="Refused"
                 text={
@@ -167,6 +170,9 @@ function Contents({ id }: { id: string }) {
                 { head: "Refused", cell: (one) => <code>{printed(one.refused)}</code> },
               ]}
             />
+          )}
+          {refusal.more_differences && (
+            <p className="muted">They differ in more: compare both above.</p>
           )}
           <Settled refusal={refusal} />
           {redrive.error && <Failure error={redrive.error} />}

@@ -249,7 +249,9 @@ def test_why_a_page_failed_stays_while_it_is_asked_for_again(watched: Watched) -
         pass
     page.wait_for_timeout(100)
     expect(copy).to_be_focused()
-    held[0].continue_()
+    with page.expect_response(asked):
+        held[0].continue_()
+    page.wait_for_timeout(100)
     watched.forgive("404")
 
 

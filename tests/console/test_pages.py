@@ -56,6 +56,10 @@ def test_a_range_and_a_zone_are_taken_as_people_write_them(watched: Watched) -> 
     usage = page.get_by_role("region", name="Usage by window")
     expect(usage.get_by_role("row").filter(has_text="2026-01-05")).to_contain_text("1,015")
     expect(page.get_by_label("Zone of days")).to_have_value("UTC")
+    half = urlencode({"why": '{"meter":"tokens","from":"2026-01-01"}'})
+    page = watched.open(f"/meters?{half}", "Meters")
+    expect(page.get_by_role("link", name="Tokens used")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_be_hidden()
 
 
 def test_what_is_closed_takes_its_place_in_a_list_with_it(watched: Watched) -> None:

@@ -20,7 +20,8 @@ export function asText(question: Question): string {
 export function fromText(text: string): Question | undefined {
   try {
     const found = JSON.parse(text) as Question;
-    return typeof found.meter === "string" && typeof found.from === "string" ? found : undefined;
+    const [from, to] = [new Date(found.from).toISOString(), new Date(found.to).toISOString()];
+    return typeof found.meter === "string" ? { ...found, from, to } : undefined;
   } catch {
     return undefined;
   }

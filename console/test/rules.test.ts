@@ -329,6 +329,10 @@ test("the newest window of a preview is over, and has the newest usage if it can
     day("01-04", "01-05"),
   ]);
   assert.deepEqual(windowsUntil("2026-02-03T10:00:00Z", "1d", nowMs, 1), [day("02-02", "02-03")]);
+  // Days of New York begin at 5 o'clock of UTC.
+  assert.deepEqual(windowsUntil("2026-01-05T03:00:00Z", "1d", nowMs, 1, "2026-01-01T05:00:00Z"), [
+    { from: "2026-01-04T05:00:00.000Z", to: "2026-01-05T05:00:00.000Z" },
+  ]);
 });
 
 test("cells cut a window into several, and never reach beyond it", () => {

@@ -270,7 +270,7 @@ function Uncounted({ question }: { question: Question }) {
     undefined,
     type !== undefined,
   );
-  if (type === undefined && meter.error) return null; // that is told of the events that count
+  if (type === undefined && meter.error) return null; // of which type they are is not known
   return (
     <section>
       <h3>Events that did not count in it, because they came before</h3>

@@ -102,6 +102,7 @@ function Form({ sync }: { sync: Report }) {
     { slug, meter_id_or_key: sync.meter.id, query, ...(filter ? { filter } : {}) },
     isInterval(after.schedule.interval) ? after.schedule.interval : "1d",
     meter,
+    after.schedule.start_at,
   );
   const save = useMutation({
     mutationFn: () => put(sync, edit, false),

@@ -15,8 +15,9 @@ const BODIES = 20;
 const ENTRIES_SHOWN = 20;
 
 /** The last windows that ended before the newest event of a type, one of them chosen, and which of
- * its bodies are asked for. */
-export function useWindows(type: string | undefined, interval: Interval) {
+ * its bodies are asked for. `from` is what the windows of the schedule are counted from.
+ */
+export function useWindows(type: string | undefined, interval: Interval, from?: string) {
   const may = useMay();
   const [at, setAt] = useState(0);
   const [after, next] = useState("");
@@ -27,7 +28,7 @@ export function useWindows(type: string | undefined, interval: Interval) {
     type !== undefined && may("events:read"),
   );
   const newest = end.data ?? new Date().toISOString();
-  const windows = windowsUntil(newest, interval, Date.now(), WINDOWS);
+  const windows = windowsUntil(newest, interval, Date.now(), WINDOWS, from);
   const set = (chosen: number) => {
     next("");
     setAt(chosen);

@@ -39,10 +39,11 @@ export function WindowPreview({ sync }: { sync: Schemas["Report"] }) {
 
 function Opened({ sync }: { sync: Schemas["Report"] }) {
   const meter = useMeter(sync.meter.key);
-  const { interval } = sync.schedule;
+  const { interval, start_at } = sync.ending_schedule ?? sync.schedule; // of windows that are over
   const { window, choice, page, next, known } = useWindows(
     meter.data?.event_type,
     isInterval(interval) ? interval : "1d",
+    start_at,
   );
   const found = useApi(
     ["preview", "sync", sync.id, window, page],

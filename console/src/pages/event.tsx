@@ -47,7 +47,7 @@ export default function EventPage() {
                 <Copied key={one.position} event={one} />
               ))}
               <Card title="Deliveries that reported it">
-                <ReportedEntries of={deliveries ?? []} none="No sync has reported it yet." />
+                <ReportedEntries of={deliveries} none="No sync has reported it yet." />
               </Card>
             </>
           )

@@ -200,7 +200,7 @@ function Reported({ event, meter }: { event: Schemas["UsageEvent"]; meter: strin
       <Answer of={trace}>
         {({ deliveries }) => (
           <ReportedEntries
-            of={deliveries ?? []}
+            of={deliveries}
             none={`No sync has reported usage of ${meter} with it yet.`}
           />
         )}
@@ -213,9 +213,16 @@ export function ReportedEntries({
   of,
   none,
 }: {
-  of: readonly Schemas["ReportedEntry"][];
+  /** Undefined where they are not shown to this key. */
+  of: readonly Schemas["ReportedEntry"][] | undefined;
   none: string;
 }) {
+  if (of === undefined)
+    return (
+      <p className="muted">
+        To see them needs the scope <code>reports:read</code>.
+      </p>
+    );
   if (of.length === 0) return <p className="muted">{none}</p>;
   return (
     <Table

@@ -76,6 +76,24 @@ def test_a_reader_is_offered_no_change(keyed: SetUp, browser: Browser) -> None:
     assert watched.complaints == []
 
 
+def test_who_may_not_see_syncs_is_not_told_that_there_is_none(
+    keyed: SetUp, browser: Browser
+) -> None:
+    url = keyed.control.url
+    context = browser.new_context()
+    watched = Watched(context.new_page(), url)
+    page = watched.open("/event?source=chat-api&id=r-1", "Sign in to Meterline")
+    support = _key(keyed, "support", ["--scope=events:read"])
+    known(Server(url, support))
+    page.get_by_label("API key").fill(support)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("The event that counts")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text("reports:read")
+    expect(page.get_by_text("No sync has reported it")).to_be_hidden()
+    context.close()
+    assert watched.complaints == []
+
+
 def test_who_may_not_see_events_asks_why_without_them(keyed: SetUp, browser: Browser) -> None:
     url = keyed.control.url
     context = browser.new_context()

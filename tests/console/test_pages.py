@@ -78,6 +78,26 @@ def test_what_is_closed_takes_its_place_in_a_list_with_it(watched: Watched) -> N
     expect(page.get_by_role("region", name="Deliveries")).to_contain_text("acme")
 
 
+def test_what_an_answer_lacks_is_told(watched: Watched) -> None:
+    since = "2026-01-02T00:00:00Z"
+
+    def cut(route: Route) -> None:
+        found = route.fetch().json()
+        if "/query" in route.request.url:
+            found["complete_from"] = since
+        else:
+            found["meta"]["kept_from"] = since
+        route.fulfill(json=found)
+
+    watched.page.route(re.compile(rf"{API}/(meters/tokens/query|events\?|refusals\?)"), cut)
+    page = watched.open(f"/meters/tokens?{JANUARY}", "Tokens used")
+    expect(page.get_by_text("Before 2026-01-02 00:00:00 it may lack events")).to_be_visible()
+    for path, heading in (("/events", "Events"), ("/refusals?state=any", "Refusals")):
+        page = watched.open(path, heading)
+        told = page.get_by_text("What arrived before 2026-01-02 00:00:00 is not kept any more.")
+        expect(told).to_be_visible()
+
+
 def test_rejected_values_and_programs_are_shown(watched: Watched) -> None:
     page = watched.open(f"/meters/tokens?{JANUARY}&compare=before", "Tokens used")
     expect(page.get_by_role("region", name="Rejected values")).to_contain_text("many")

@@ -7,6 +7,7 @@ import {
   CursorPages,
   Empty,
   EmptyPage,
+  KeptFrom,
   Name,
   Page,
   State,
@@ -95,7 +96,7 @@ export default function Events() {
       <Answer of={events}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <EmptyPage next={meta.page.next}>
+            <EmptyPage next={meta.page.next} keptFrom={meta.kept_from}>
               <None
                 filtered={Boolean(id || subject || type || source || verdict || since || until)}
               />
@@ -134,6 +135,7 @@ export default function Events() {
                 />
               </Card>
               <CursorPages next={meta.page.next} />
+              <KeptFrom at={meta.kept_from} />
             </>
           )
         }

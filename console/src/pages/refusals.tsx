@@ -10,6 +10,7 @@ import {
   Empty,
   EmptyPage,
   Failure,
+  KeptFrom,
   Name,
   Page,
   State,
@@ -72,7 +73,7 @@ export default function Refusals() {
       <Answer of={found}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <EmptyPage next={meta.page.next}>
+            <EmptyPage next={meta.page.next} keptFrom={meta.kept_from}>
               <Empty title="Nothing is refused">
                 Events that do not count would be listed here, each with its reason.
               </Empty>
@@ -110,6 +111,7 @@ export default function Refusals() {
                 />
               </Card>
               <CursorPages next={meta.page.next} />
+              <KeptFrom at={meta.kept_from} />
             </>
           )
         }

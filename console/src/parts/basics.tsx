@@ -323,9 +323,23 @@ export function CursorPages({ next, param = "after" }: { next: string | null; pa
 }
 
 /** What stands in place of a page of a list that has no entry: only the whole list can be empty. */
-export function EmptyPage({ next, children }: { next: string | null; children: ReactNode }) {
+export function EmptyPage({
+  next,
+  keptFrom,
+  children,
+}: {
+  next: string | null;
+  keptFrom?: string | undefined;
+  children: ReactNode;
+}) {
   const [at] = useParam("after");
-  if (next === null && at === "") return children;
+  if (next === null && at === "")
+    return (
+      <>
+        {children}
+        <KeptFrom at={keptFrom} />
+      </>
+    );
   return (
     <>
       <Empty title="This page of the list has no entry">
@@ -337,6 +351,16 @@ export function EmptyPage({ next, children }: { next: string | null; children: R
       </Empty>
       <CursorPages next={next} />
     </>
+  );
+}
+
+/** What a list lacks, where old entries are dropped. */
+export function KeptFrom({ at }: { at: string | undefined }) {
+  if (at === undefined) return null;
+  return (
+    <p className="muted">
+      What arrived before <Time at={at} /> is not kept any more.
+    </p>
   );
 }
 

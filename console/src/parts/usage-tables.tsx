@@ -98,6 +98,12 @@ export const Windows = memo(function Windows({
           their way.
         </p>
       )}
+      {found.complete_from && (
+        <p className="muted">
+          Before {written(found.complete_from, seen.zone)} it may lack events: they were not kept any
+          more when the meter was made.
+        </p>
+      )}
       <Table
         label="Usage by window"
         bounded

@@ -1,4 +1,4 @@
-import { Suspense, lazy, useEffect, useState } from "react";
+import { Suspense, lazy, useEffect, useState, type ReactNode } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
 import {
@@ -137,8 +137,16 @@ function Wrong({
   );
 }
 
+/** An address of events, for a key that may see them. */
+function useEventsAt(): (path: string) => string | undefined {
+  const may = useMay();
+  return (path) => (may("events:read") ? path : undefined);
+}
+
 function Line({ of }: { of: Trouble }) {
   const { zone } = useView();
+  const eventsAt = useEventsAt();
+  const link = of.link?.startsWith("/syncs") ? of.link : of.link && eventsAt(of.link);
   return (
     <li className={`notice ${of.level}`}>
       <p>
@@ -146,8 +154,8 @@ function Line({ of }: { of: Trouble }) {
       </p>
       <p>
         {retimed(of.todo, zone)}{" "}
-        {of.link && (
-          <Link href={of.link} className="nowrap">
+        {link && (
+          <Link href={link} className="nowrap">
             Show it
           </Link>
         )}
@@ -176,6 +184,7 @@ function Tiles({
   accounts: Accounts | undefined;
   syncs: Reports | undefined;
 }) {
+  const eventsAt = useEventsAt();
   const rate = useRate(status.account?.received ?? undefined, answeredMs);
   const reports = syncs?.data ?? [];
   const owed = reports.reduce((sum, report) => sum + report.status.owed_deliveries, 0);
@@ -191,7 +200,7 @@ function Tiles({
         <Tile
           value={grouped(String(accounts.total.received))}
           words="events in 24 hours"
-          link="/events?sort=ingested_at"
+          link={eventsAt("/events?sort=ingested_at")}
         />
       )}
       <Tile
@@ -227,9 +236,9 @@ function Tile({
   link,
   tone = "",
 }: {
-  value: string;
+  value: ReactNode;
   words: string;
-  link?: string;
+  link?: string | undefined;
   tone?: string;
 }) {
   const inner = (
@@ -255,6 +264,7 @@ const VERDICTS = [
 
 function AccountCard({ accounts }: { accounts: Accounts }) {
   const { total } = accounts;
+  const eventsAt = useEventsAt();
   return (
     <Card
       title="Where the events of the last 24 hours went"
@@ -267,14 +277,12 @@ function AccountCard({ accounts }: { accounts: Accounts }) {
       </div>
       <div className="tiles">
         {VERDICTS.map(([verdict, words]) => (
-          <Link key={verdict} className="tile" href={`/events?verdict=${verdict}&sort=ingested_at`}>
-            <b>
-              <Figure value={String(total[verdict])} />
-            </b>
-            <span>
-              {words} ({share(total[verdict], total.received)})
-            </span>
-          </Link>
+          <Tile
+            key={verdict}
+            value={<Figure value={String(total[verdict])} />}
+            words={`${words} (${share(total[verdict], total.received)})`}
+            link={eventsAt(`/events?verdict=${verdict}&sort=ingested_at`)}
+          />
         ))}
       </div>
       <HourBars hours={hoursOf(accounts)} />
@@ -373,13 +381,19 @@ function Syncs({ reports }: { reports: readonly Report[] }) {
 }
 
 function FirstEvent({ tour }: { tour: Tour }) {
+  const may = useMay();
+  const eventsAt = useEventsAt();
   return (
     <Card title="Send the first event">
       <Empty title="No event has arrived yet">
-        <p>
-          <Link href="/new/meters">Make a meter</Link>, then{" "}
-          <Link href="/events">send an event</Link>: it appears here within seconds.
-        </p>
+        {may("meters:write") && eventsAt("/events") ? (
+          <p>
+            <Link href="/new/meters">Make a meter</Link>, then{" "}
+            <Link href="/events">send an event</Link>: it appears here within seconds.
+          </p>
+        ) : (
+          <p>An event appears here within seconds of being sent.</p>
+        )}
         {tour.allowed && (
           <p>
             <button type="button" className="button" onClick={tour.begin}>

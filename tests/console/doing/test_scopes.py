@@ -100,7 +100,8 @@ def test_who_may_not_see_events_asks_why_without_them(keyed: SetUp, browser: Bro
     watched = Watched(context.new_page(), url)
     january = "from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&by=P1D"
     page = watched.open(f"/meters/tokens?{january}", "Sign in to Meterline")
-    payer = _key(keyed, "payer", ["--scope=meters:read", "--scope=usage:read"])
+    scopes = ["meters:read", "usage:read", "status:read"]
+    payer = _key(keyed, "payer", [f"--scope={scope}" for scope in scopes])
     known(Server(url, payer))
     page.get_by_label("API key").fill(payer)
     page.get_by_role("button", name="Sign in").click()
@@ -109,5 +110,8 @@ def test_who_may_not_see_events_asks_why_without_them(keyed: SetUp, browser: Bro
     expect(why.get_by_role("region", name="Cells of the number")).to_be_visible()
     expect(why).to_contain_text("events:read")
     expect(why.get_by_role("alert")).to_be_hidden()
+    page = watched.open("/", "Overview")
+    expect(page.get_by_text("duplicate: sent again, counted once")).to_be_visible()
+    assert page.locator("a[href*='/events'], a[href*='/refusals']").count() == 0
     context.close()
     assert watched.complaints == []

@@ -65,7 +65,10 @@ test("times are written in a zone, and in words", () => {
     ),
     ["2026-10-25 02:30:05 +02:00", "2026-10-25 02:30:05 +01:00", "2026-10-25 03:30:05"],
   );
-  assert.equal(written("2026-11-01T06:00:00Z", "America/New_York", "minute"), "2026-11-01 01:00 -05:00");
+  assert.equal(
+    written("2026-11-01T06:00:00Z", "America/New_York", "minute"),
+    "2026-11-01 01:00 -05:00",
+  );
   assert.deepEqual(["Asia/Kolkata", "UTC", "Atlantis", ""].map(isZone), [true, true, false, false]);
   assert.equal(
     retimed("down since 2026-01-31T23:30:05.123Z.", "UTC"),
@@ -312,7 +315,9 @@ test("numbers of JSON are shown and sent as they are written", () => {
   assert.deepEqual(parsed('{"a":[1,"2",true,null]}'), { a: [1, "2", true, null] });
   assert.throws(() => parsed('{"tokens":01}'));
   assert.equal(printed(undefined), "");
-  const draft = draftOf(parsed('{"id":12345678901234567890,"data":{"tokens":0.10000000000000001}}'));
+  const draft = draftOf(
+    parsed('{"id":12345678901234567890,"data":{"tokens":0.10000000000000001}}'),
+  );
   assert.equal(draft.id, "12345678901234567890");
   assert.match(draft.data, /: 0\.10000000000000001\n/);
   assert.match(printed(eventOf(draft)), /"data":\{"tokens":0\.10000000000000001\}/);

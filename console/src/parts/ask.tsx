@@ -47,11 +47,7 @@ export function Ask({ open, title, words, acts, opened }: Asked) {
                 {error !== undefined && <Failure error={error} />}
                 <div className="row">
                   {acts.map(([name, act]) => (
-                    <Button
-                      key={name}
-                      className="button main"
-                      onPress={() => once(act, close)}
-                    >
+                    <Button key={name} className="button main" onPress={() => once(act, close)}>
                       {name}
                     </Button>
                   ))}

@@ -100,8 +100,8 @@ export const Windows = memo(function Windows({
       )}
       {found.complete_from && (
         <p className="muted">
-          Before {written(found.complete_from, seen.zone)} it may lack events: they were not kept any
-          more when the meter was made.
+          Before {written(found.complete_from, seen.zone)} it may lack events: they were not kept
+          any more when the meter was made.
         </p>
       )}
       <Table
@@ -180,9 +180,7 @@ export const Top = memo(function Top({
           head: "Usage",
           number: true,
           cell: (row) => (
-            <Why
-              question={questionOf(meter.key, { ...row, ...seen.range }, undefined, seen.only)}
-            >
+            <Why question={questionOf(meter.key, { ...row, ...seen.range }, undefined, seen.only)}>
               {grouped(row.value)}
             </Why>
           ),

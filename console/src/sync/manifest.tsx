@@ -22,11 +22,7 @@ export function RunManifest({ sync }: { sync: Schemas["Report"] }) {
   );
   if (run === "") return null;
   return (
-    <Opened
-      key={run}
-      title="Manifest of the run"
-      close={() => setParams({ run: "", after: "" })}
-    >
+    <Opened key={run} title="Manifest of the run" close={() => setParams({ run: "", after: "" })}>
       <Answer of={found}>{(one) => <Manifest of={one} />}</Answer>
     </Opened>
   );

@@ -222,7 +222,7 @@ def test_what_is_pressed_twice_is_sent_once(watched: Watched) -> None:
     page = watched.open("/syncs/tokens-daily", "tokens-daily")
     held: list[Route] = []
     sent = re.compile("/pause$")
-    page.route(sent, held.append)
+    page.route(sent, lambda route: held.append(route))
     page.get_by_role("button", name="Pause").click()
     asked = page.get_by_role("alertdialog", name="Pause tokens-daily?")
     for _ in range(2):
@@ -244,7 +244,7 @@ def test_why_a_page_failed_stays_while_it_is_asked_for_again(watched: Watched) -
     copy.focus()
     held: list[Route] = []
     asked = re.compile(r"/event-trace\?")
-    page.route(asked, held.append)
+    page.route(asked, lambda route: held.append(route))
     with page.expect_request(asked):  # by itself
         pass
     page.wait_for_timeout(100)
@@ -258,7 +258,7 @@ def test_why_a_page_failed_stays_while_it_is_asked_for_again(watched: Watched) -
 def test_what_is_not_known_of_syncs_is_not_called_well(watched: Watched) -> None:
     page = watched.page
     held: list[Route] = []
-    page.route(re.compile(rf"{API}/reports\?"), held.append)
+    page.route(re.compile(rf"{API}/reports\?"), lambda route: held.append(route))
     page.route(
         re.compile(rf"{API}/accounts\?"),
         lambda route: route.fulfill(json=_well(route.fetch().json())),

@@ -29,6 +29,15 @@ USE_UP = """async path => {
 }"""
 
 
+def _holding(held: list[Route]) -> Callable[[Route], None]:
+    """Keeps what is asked, and answers nothing yet."""
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    return hold
+
+
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[LocalService]:
     """A server that a test may end."""
@@ -222,7 +231,7 @@ def test_what_is_pressed_twice_is_sent_once(watched: Watched) -> None:
     page = watched.open("/syncs/tokens-daily", "tokens-daily")
     held: list[Route] = []
     sent = re.compile("/pause$")
-    page.route(sent, lambda route: held.append(route))
+    page.route(sent, _holding(held))
     page.get_by_role("button", name="Pause").click()
     asked = page.get_by_role("alertdialog", name="Pause tokens-daily?")
     for _ in range(2):
@@ -244,7 +253,7 @@ def test_why_a_page_failed_stays_while_it_is_asked_for_again(watched: Watched) -
     copy.focus()
     held: list[Route] = []
     asked = re.compile(r"/event-trace\?")
-    page.route(asked, lambda route: held.append(route))
+    page.route(asked, _holding(held))
     with page.expect_request(asked):  # by itself
         pass
     page.wait_for_timeout(100)
@@ -258,7 +267,7 @@ def test_why_a_page_failed_stays_while_it_is_asked_for_again(watched: Watched) -
 def test_what_is_not_known_of_syncs_is_not_called_well(watched: Watched) -> None:
     page = watched.page
     held: list[Route] = []
-    page.route(re.compile(rf"{API}/reports\?"), lambda route: held.append(route))
+    page.route(re.compile(rf"{API}/reports\?"), _holding(held))
     page.route(
         re.compile(rf"{API}/accounts\?"),
         lambda route: route.fulfill(json=_well(route.fetch().json())),

@@ -4,7 +4,7 @@ import type { components, paths } from "../../clients/typescript/src/generated/v
 import { ProblemError, unwrap } from "../../clients/typescript/src/problem.js";
 import { queryString } from "../../clients/typescript/src/query.js";
 
-export { ProblemError, unwrap };
+export { ProblemError, queryString, unwrap };
 export type Schemas = components["schemas"];
 
 export const API = "/api/v3/metering";

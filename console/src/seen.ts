@@ -2,6 +2,7 @@ import { useMemo } from "react";
 
 import type { Schemas } from "./api.js";
 import { aligned, fitting, isSpan, SPANS, type Granularity, type Range } from "./rules/range.js";
+import { isZone } from "./rules/times.js";
 import { useParam, useView } from "./state.js";
 import { spanUntil } from "./usage.js";
 
@@ -16,7 +17,7 @@ export const WORDS: Record<Granularity, string> = {
 export function useSeen(meter: Schemas["Meter"], end: string) {
   const view = useView();
   const [zoneParam] = useParam("zone");
-  const zone = zoneParam || view.zone;
+  const zone = isZone(zoneParam) ? zoneParam : view.zone;
   const [span] = useParam("span", "30d");
   const [from] = useParam("from");
   const [to] = useParam("to");
@@ -29,7 +30,7 @@ export function useSeen(meter: Schemas["Meter"], end: string) {
     const name = isSpan(span) ? span : "30d";
     const asked: Range | undefined =
       from !== "" && to !== "" && !Number.isNaN(Date.parse(from) + Date.parse(to))
-        ? { from, to }
+        ? { from: new Date(from).toISOString(), to: new Date(to).toISOString() }
         : undefined;
     const fit = asked ? fitting(asked) : fitting(spanUntil(end, name, "PT1M", zone));
     const wanted = granularityParam as Granularity;
@@ -38,9 +39,10 @@ export function useSeen(meter: Schemas["Meter"], end: string) {
     const range = asked
       ? aligned(asked, granularity, zone)
       : spanUntil(end, name, granularity, zone);
+    const only: Record<string, string> = dimension !== "" && is !== "" ? { [dimension]: is } : {};
     const filters: Record<string, { eq: string }> = {};
     if (subject !== "") filters["subject"] = { eq: subject };
-    if (dimension !== "" && is !== "") filters[dimension] = { eq: is };
+    for (const [name, value] of Object.entries(only)) filters[name] = { eq: value };
     const groups =
       group === ""
         ? []
@@ -54,7 +56,8 @@ export function useSeen(meter: Schemas["Meter"], end: string) {
       ...(groups.length > 0 ? { group_by_dimensions: groups } : {}),
       ...(Object.keys(filters).length > 0 ? { filters: { dimensions: filters } } : {}),
     };
-    return { zone, span: asked ? "" : name, range, granularity, fit, query, groups, subject };
+    const shown = { zone, span: asked ? "" : name, range, granularity, fit };
+    return { ...shown, query, groups, subject, only };
   }, [meter, end, zone, span, from, to, granularityParam, group, subject, dimension, is]);
 }
 

@@ -1,4 +1,4 @@
-import { Suspense, lazy, useEffect, useRef, type ComponentType } from "react";
+import { Suspense, lazy, useEffect, useRef, useState, type ComponentType } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 
 import { signOut, Unreached, type Session } from "./api.js";
@@ -7,6 +7,7 @@ import { Failure, Loading, Page } from "./parts/basics.js";
 import { fromText } from "./parts/why-link.js";
 import {
   SessionProvider,
+  setParams,
   useAnswered,
   useLook,
   useParam,
@@ -62,7 +63,7 @@ const PLACES: readonly (readonly [path: string, words: string, scope: string, of
   ["/syncs", "Syncs", "reports:read", "/deliveries"],
   ["/events", "Events", "events:read", "/event"],
   ["/refusals", "Refusals", "events:read"],
-  ["/subjects", "Subjects", "events:read", "/subject"],
+  ["/subjects", "Subjects", "usage:read", "/subject"],
   ["/keys", "Keys", "keys:read"],
   ["/changes", "Changes", "changes:read"],
 ];
@@ -96,9 +97,11 @@ export function Shell() {
   }
   if (!session.data.signed_in) {
     return (
-      <Suspense fallback={<Loading />}>
-        <SignIn />
-      </Suspense>
+      <Guard>
+        <Suspense fallback={<Loading />}>
+          <SignIn />
+        </Suspense>
+      </Guard>
     );
   }
   return (
@@ -121,8 +124,10 @@ export function Shell() {
             </Switch>
           </Suspense>
         </Guard>
+        <Guard key={`why ${path}`}>
+          <Asked />
+        </Guard>
       </main>
-      <Asked />
       <Titles />
     </SessionProvider>
   );
@@ -164,6 +169,7 @@ function Place({ path, words, here }: { path: string; words: string; here: boole
 function Switches({ session }: { session: Session }) {
   const { theme, setTheme } = useLook();
   const { zone, own, setZone } = useView();
+  const [error, setError] = useState<unknown>();
   return (
     <div className="switches">
       {own !== "UTC" && (
@@ -191,23 +197,24 @@ function Switches({ session }: { session: Session }) {
           type="button"
           className="button small"
           title={`Key ${session.key.name}`}
-          onClick={() => void signOut().then(() => location.reload())}
+          onClick={() => void signOut().then(() => location.reload(), setError)}
         >
           Sign out
         </button>
       )}
+      {error !== undefined && <Failure error={error} />}
     </div>
   );
 }
 
 /** The question that the URL asks, if it asks one. */
 function Asked() {
-  const [text, set] = useParam("why");
+  const [text] = useParam("why");
   const question = text === "" ? undefined : fromText(text);
   if (question === undefined) return null;
   return (
     <Suspense fallback={null}>
-      <WhyPanel question={question} close={() => set("")} />
+      <WhyPanel question={question} close={() => setParams({ why: "", why_after: "" })} />
     </Suspense>
   );
 }

@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
+import { hashKey, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 import {
   createContext,
   useCallback,
@@ -20,7 +20,10 @@ import { written, type Exactness } from "./rules/times.js";
 export const LIVE_MS = 3000;
 export const SLOW_MS = 15_000;
 
-/** An answer of the API, kept by its key; asked again every so often if `every` is given. */
+/** An answer of the API, kept by its key; asked again every so often if `every` is given. Until there
+ * is one, that of a key with the same two first parts is shown: of the page of a list before, so that
+ * the way to the next one keeps the focus.
+ */
 export function useApi<T>(
   key: readonly unknown[],
   ask: () => Promise<T>,
@@ -31,9 +34,11 @@ export function useApi<T>(
     queryKey: key,
     queryFn: ask,
     enabled,
-    refetchInterval: every ?? false,
+    refetchInterval: (query) => (isRefused(query.state.error) ? false : (every ?? false)),
     placeholderData: (last: T | undefined, query) =>
-      (query?.queryKey[0] === key[0] && query?.queryKey[1] === key[1] ? last : undefined) as never,
+      (query !== undefined && hashKey(query.queryKey.slice(0, 2)) === hashKey(key.slice(0, 2))
+        ? last
+        : undefined) as never,
     retry: (count, error) => count < 2 && isPassing(error),
     retryDelay: (count) => Math.max(1000 * 2 ** count, met.limitedUntilMs - Date.now()),
   });
@@ -43,6 +48,13 @@ export function useApi<T>(
 function isPassing(error: unknown): boolean {
   if (error instanceof Unreached) return false;
   return !(error instanceof ProblemError) || error.status >= 500 || error.status === 429;
+}
+
+/** Whether the server refused it, and would again: that stands until somebody tries again. What is
+ * not there may still come, as an event does that was just sent.
+ */
+function isRefused(error: unknown): boolean {
+  return error instanceof ProblemError && !isPassing(error) && error.status !== 404;
 }
 
 /** Whether the server answers. While it does not, it is asked for, and all is asked anew when it is back. */
@@ -179,7 +191,7 @@ export function useSession(): UseQueryResult<Session> {
 
 /** Whether the server asks for keys: then commands to copy show one. */
 export function useKeyed(): boolean {
-  return useSession().data?.access_mode === "keys";
+  return useContext(SessionContext)?.access_mode === "keys";
 }
 
 /** Whether the viewer may do what needs a scope. What they may not do is not offered. */

@@ -6,14 +6,16 @@ import { endedInterval, firstEvent, sending, windowOf } from "../src/rules/first
 import { byField, faultAt, unplaced } from "../src/rules/faults.js";
 import { measured, pathsIn, previewable, repeated } from "../src/rules/draft.js";
 import { draftOf, eventOf } from "../src/rules/event-draft.js";
+import { parsed, printed } from "../src/rules/exact.js";
 import { windowsUntil } from "../src/rules/windows.js";
 import { troubles, type Sync } from "../src/rules/health.js";
 import { busiest, hoursOf } from "../src/rules/hours.js";
 import { aligned, before, cellsOf, fitting, windowStarts } from "../src/rules/range.js";
+import { rateOf, sampled, type Sample } from "../src/rules/rate.js";
 import { seriesOf } from "../src/rules/series.js";
 import { changeOf, differences, editOf, hiddenIn, type Shown } from "../src/rules/sync-change.js";
 import { curl, go, quoted, typescript } from "../src/rules/snippets.js";
-import { away, lasting, retimed, written } from "../src/rules/times.js";
+import { away, isZone, lasting, retimed, written } from "../src/rules/times.js";
 
 test("figures are grouped without a float", () => {
   assert.equal(grouped("12345678901234567890.000000001"), "12,345,678,901,234,567,890.000000001");
@@ -36,6 +38,14 @@ test("little is not nothing, and the rate of a pause is none", () => {
   assert.equal(rateText(12_345.6), "12,346");
 });
 
+test("events a second now are not those of the hour in which a tab was hidden", () => {
+  const of = (...samples: Sample[]) => rateOf(samples.reduce(sampled, [] as readonly Sample[]));
+  assert.equal(of([0, 0]), undefined);
+  assert.equal(of([0, 0], [3000, 30], [6000, 90]), 15);
+  assert.equal(of([0, 0], [3_600_000, 7_200_000]), undefined);
+  assert.equal(of([0, 0], [3_600_000, 7_200_000], [3_603_000, 7_200_030]), 10);
+});
+
 test("a share is never rounded to all or nothing", () => {
   assert.equal(share(1, 1_000_000), "< 0.1 %");
   assert.equal(share(999_999, 1_000_000), "> 99.9 %");
@@ -48,6 +58,18 @@ test("times are written in a zone, and in words", () => {
   assert.equal(written("2026-01-31T23:30:05Z", "Europe/Berlin"), "2026-02-01 00:30:05");
   assert.equal(written("2026-01-31T23:30:05Z", "UTC", "day"), "2026-01-31");
   assert.equal(written("never", "UTC"), "never");
+  // The clock is set back: there are two such hours.
+  assert.deepEqual(
+    ["2026-10-25T00:30:05Z", "2026-10-25T01:30:05Z", "2026-10-25T02:30:05Z"].map((at) =>
+      written(at, "Europe/Berlin"),
+    ),
+    ["2026-10-25 02:30:05 +02:00", "2026-10-25 02:30:05 +01:00", "2026-10-25 03:30:05"],
+  );
+  assert.equal(
+    written("2026-11-01T06:00:00Z", "America/New_York", "minute"),
+    "2026-11-01 01:00 -05:00",
+  );
+  assert.deepEqual(["Asia/Kolkata", "UTC", "Atlantis", ""].map(isZone), [true, true, false, false]);
   assert.equal(
     retimed("down since 2026-01-31T23:30:05.123Z.", "UTC"),
     "down since 2026-01-31 23:30:05.",
@@ -78,11 +100,42 @@ test("whole windows stay, also those of an hour that comes twice", () => {
     windowStarts(aligned(range, "PT1H", "Europe/Berlin"), "PT1H", "Europe/Berlin").length,
     4,
   );
-  assert.deepEqual(before(range), { from: "2026-10-24T19:00:00.000Z", to: "2026-10-24T23:00:00Z" });
+  assert.deepEqual(before(range, "PT1H", "UTC"), {
+    from: "2026-10-24T19:00:00.000Z",
+    to: "2026-10-24T23:00:00Z",
+  });
   assert.deepEqual(fitting({ from: "2026-01-01T00:00:00Z", to: "2027-01-01T00:00:00Z" }), [
     "P1D",
     "P1M",
   ]);
+});
+
+test("a minute of an hour that comes twice is its own, and hours end on the hour of the zone", () => {
+  const range = { from: "2026-10-25T00:30:15Z", to: "2026-10-25T01:30:15Z" }; // both are 02:30:15
+  assert.deepEqual(aligned(range, "PT1M", "Europe/Berlin"), {
+    from: "2026-10-25T00:30:00.000Z",
+    to: "2026-10-25T01:31:00.000Z",
+  });
+  // The clock of Lord Howe is set by half an hour, at 15:30 UTC of 3 October.
+  const hours = windowStarts(
+    { from: "2026-10-03T14:30:00Z", to: "2026-10-03T17:00:00Z" },
+    "PT1H",
+    "Australia/Lord_Howe",
+  ).map((ms) => new Date(ms).toISOString().slice(11, 16));
+  assert.deepEqual(hours, ["14:30", "15:30", "16:00"]);
+});
+
+test("the period before has as many days and months, however long they are", () => {
+  // The clock is set back on 25 October, and June has 30 days.
+  const week = { from: "2026-10-21T22:00:00Z", to: "2026-10-28T23:00:00Z" };
+  assert.deepEqual(before(week, "P1D", "Europe/Berlin"), {
+    from: "2026-10-14T22:00:00.000Z",
+    to: week.from,
+  });
+  const after = { from: "2026-10-25T23:00:00Z", to: "2026-10-27T23:00:00Z" };
+  assert.equal(before(after, "P1D", "Europe/Berlin").from, "2026-10-23T22:00:00.000Z");
+  const july = { from: "2026-07-01T00:00:00Z", to: "2026-08-01T00:00:00Z" };
+  assert.equal(before(july, "P1M", "UTC").from, "2026-06-01T00:00:00.000Z");
 });
 
 const WELL: Sync = {
@@ -161,10 +214,12 @@ test("a window without usage is zero where values add up, else a gap", () => {
     { value: "7", from: "1970-01-01T00:00:01Z", dimensions: { model: "" } },
   ];
   assert.deepEqual(seriesOf(rows, [0, 1000], true), [
-    { label: "(empty)", values: [0, 7] },
-    { label: "a", values: [5, 0] },
+    { label: "(empty)", values: [0, 7], texts: ["0", "7"] },
+    { label: "a", values: [5, 0], texts: ["5", "0"] },
   ]);
   assert.deepEqual(seriesOf(rows, [0, 1000], false)[1]!.values, [5, null]);
+  const exact = [{ ...rows[0]!, value: "12345678901234567890.000000001" }];
+  assert.deepEqual(seriesOf(exact, [0, 1000], false)[0]!.texts, [exact[0]!.value, null]);
 });
 
 test("the first event fits its meter, and its day is over", () => {
@@ -254,6 +309,20 @@ test("an event is mended without losing what the form does not show", () => {
   assert.deepEqual(draftOf("text").others, { specversion: "1.0" });
 });
 
+test("numbers of JSON are shown and sent as they are written", () => {
+  const json = '{"tokens":12345678901234567890.10,"small":1.5,"text":"1.50","list":[1e400,-0.0]}';
+  assert.equal(printed(parsed(json)), json);
+  assert.deepEqual(parsed('{"a":[1,"2",true,null]}'), { a: [1, "2", true, null] });
+  assert.throws(() => parsed('{"tokens":01}'));
+  assert.equal(printed(undefined), "");
+  const draft = draftOf(
+    parsed('{"id":12345678901234567890,"data":{"tokens":0.10000000000000001}}'),
+  );
+  assert.equal(draft.id, "12345678901234567890");
+  assert.match(draft.data, /: 0\.10000000000000001\n/);
+  assert.match(printed(eventOf(draft)), /"data":\{"tokens":0\.10000000000000001\}/);
+});
+
 test("the newest window of a preview is over, and has the newest usage if it can", () => {
   const nowMs = Date.parse("2026-02-03T10:30:00Z");
   const day = (from: string, to: string) => ({
@@ -265,6 +334,10 @@ test("the newest window of a preview is over, and has the newest usage if it can
     day("01-04", "01-05"),
   ]);
   assert.deepEqual(windowsUntil("2026-02-03T10:00:00Z", "1d", nowMs, 1), [day("02-02", "02-03")]);
+  // Days of New York begin at 5 o'clock of UTC.
+  assert.deepEqual(windowsUntil("2026-01-05T03:00:00Z", "1d", nowMs, 1, "2026-01-01T05:00:00Z"), [
+    { from: "2026-01-04T05:00:00.000Z", to: "2026-01-05T05:00:00.000Z" },
+  ]);
 });
 
 test("cells cut a window into several, and never reach beyond it", () => {

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Route, expect
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Route, expect
 from tests.console.filling import API, fill
 from tests.console.watched import Watched
 from tests.journey.client import Server
+from tests.journey.deadline import until
 from tests.journey.keyed import OPERATOR, SETTINGS, known
 from tests.journey.processes import role_process, run_command
 from tests.journey.setups import SetUp, embedded, started
@@ -25,6 +27,15 @@ USE_UP = """async path => {
     window.others = setInterval(() => fetch(path), 100);
     while ((await fetch(path)).status !== 429);
 }"""
+
+
+def _holding(held: list[Route]) -> Callable[[Route], None]:
+    """Keeps what is asked, and answers nothing yet."""
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    return hold
 
 
 @pytest.fixture
@@ -112,6 +123,28 @@ def test_a_key_that_is_revoked_ends_the_page_and_a_new_one_goes_on(
     assert watched.complaints == []
 
 
+def test_who_signs_in_is_not_shown_what_another_key_was(keyed: SetUp, enter: Enter) -> None:
+    watched, key = enter("/keys", "Keys", *OPERATOR)
+    page, environment = watched.page, keyed.processes["up"].environment
+    expect(page.get_by_role("region", name="Keys")).to_be_visible()
+    run_command(["keys", "revoke", key.split("_")[1]], keyed.folder, environment)
+    server = Server(keyed.control.url, key)
+    until("it is refused", 60, lambda: server.ask("GET", f"{API}/meters").status == 401)
+    page.get_by_role("link", name="Changes").click()
+    page.get_by_role("heading", level=1, name=SIGN_IN).wait_for()
+    narrow = ["keys", "create", "--name", "narrow", "--scope=changes:read"]
+    other = run_command(narrow, keyed.folder, environment).split()[-1]
+    known(Server(keyed.control.url, other))
+    page.get_by_label("API key").fill(other)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("region", name="Changes")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("alert")).to_contain_text("keys:read")
+    expect(page.get_by_role("region", name="Keys")).to_be_hidden()
+    watched.forgive("401", "403")
+    assert watched.complaints == []
+
+
 def test_what_a_key_may_not_do_is_not_offered_and_says_what_is_missing(enter: Enter) -> None:
     watched, _ = enter("/meters", "Meters", "--scope=meters:read")
     page = watched.page
@@ -125,7 +158,21 @@ def test_what_a_key_may_not_do_is_not_offered_and_says_what_is_missing(enter: En
     expect(page.get_by_role("button", name="Make it")).to_be_hidden()
     page.goto(f"{watched.url}/console/")
     expect(page.get_by_role("alert").first).to_contain_text("status:read")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(7000)  # else two polls of the status
+    assert [url for url in asked if url.endswith("/status")] == []
     watched.forgive("403")
+    assert watched.complaints == []
+
+
+def test_subjects_are_offered_to_who_may_see_usage(enter: Enter) -> None:
+    watched, _ = enter("/subjects", "Subjects", "--scope=usage:read")
+    page = watched.page
+    assert page.get_by_role("navigation", name="Main").get_by_role("link").all_inner_texts() == [
+        "Subjects"
+    ]
+    expect(page.get_by_text("No subject yet")).to_be_visible()
     assert watched.complaints == []
 
 
@@ -180,6 +227,97 @@ def test_what_is_sent_while_nobody_answers_is_told_where_it_was_sent(watched: Wa
     watched.forgive("net::ERR_FAILED")
 
 
+def test_what_is_pressed_twice_is_sent_once(watched: Watched) -> None:
+    page = watched.open("/syncs/tokens-daily", "tokens-daily")
+    held: list[Route] = []
+    sent = re.compile("/pause$")
+    page.route(sent, _holding(held))
+    page.get_by_role("button", name="Pause").click()
+    asked = page.get_by_role("alertdialog", name="Pause tokens-daily?")
+    for _ in range(2):
+        asked.get_by_role("button", name="Pause").click()
+    page.keyboard.press("Escape")
+    expect(asked).to_be_visible()  # so that what comes of it is told
+    assert len(held) == 1
+    held[0].abort()
+    expect(asked.get_by_role("alert")).to_be_visible()
+    page.unroute(sent)
+    asked.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("alert").filter(has_text="No answer")).to_have_count(0)
+    watched.forgive("net::ERR_FAILED")
+
+
+def test_why_a_page_failed_stays_while_it_is_asked_for_again(watched: Watched) -> None:
+    page = watched.open("/event?source=nowhere&id=none", "Event none")
+    copy = page.get_by_role("button", name="Copy request id")
+    copy.focus()
+    held: list[Route] = []
+    asked = re.compile(r"/event-trace\?")
+    page.route(asked, _holding(held))
+    with page.expect_request(asked):  # by itself
+        pass
+    page.wait_for_timeout(100)
+    expect(copy).to_be_focused()
+    with page.expect_response(asked):
+        held[0].continue_()
+    page.wait_for_timeout(100)
+    watched.forgive("404")
+
+
+def test_what_is_not_known_of_syncs_is_not_called_well(watched: Watched) -> None:
+    page = watched.page
+    held: list[Route] = []
+    page.route(re.compile(rf"{API}/reports\?"), _holding(held))
+    page.route(
+        re.compile(rf"{API}/accounts\?"),
+        lambda route: route.fulfill(json=_well(route.fetch().json())),
+    )
+    watched.open("/", "Overview")
+    expect(page.get_by_text("Counting is well.")).to_be_visible()
+    expect(page.get_by_text("no delivery")).to_be_hidden()
+    expect(page.get_by_role("link", name="deliveries")).to_be_hidden()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_text("The receiver of sync tokens-daily is down.")).to_be_visible()
+
+
+def _well(accounts: Any) -> Any:
+    """As if nothing had been refused."""
+    return accounts | {"total": accounts["total"] | {"conflict": 0, "invalid": 0}}
+
+
+def test_a_table_that_is_not_saved_says_why(watched: Watched) -> None:
+    page = watched.open("/meters/tokens", "Tokens used")
+    save = page.get_by_role("button", name="Save as CSV")
+    expect(save).to_be_enabled()
+
+    def refuse(route: Route) -> None:
+        problem = {"type": "about:blank", "status": 503, "title": "Unavailable"}
+        problem |= {"detail": "A store does not respond.", "instance": "urn:request:of-a-test"}
+        if route.request.headers["accept"] == "text/csv":
+            route.fulfill(status=503, json=problem)
+        else:
+            route.fallback()
+
+    page.route(re.compile("/query$"), refuse)
+    save.click()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("A store does not respond.")
+    expect(told).to_contain_text("urn:request:of-a-test")
+    expect(save).to_be_enabled()
+    watched.forgive("status of 503")
+
+
+def test_what_cannot_be_copied_says_so(watched: Watched) -> None:
+    # A page over http from another machine has no clipboard.
+    watched.page.add_init_script(
+        "Object.defineProperty(Navigator.prototype, 'clipboard', { get: () => undefined })"
+    )
+    page = watched.open("/syncs/tokens-daily", "tokens-daily")
+    page.get_by_role("button", name="Copy", exact=True).first.click()
+    expect(page.get_by_role("button", name="Not copied: select it")).to_be_visible()
+
+
 def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched) -> None:
     page = watched.open("/", "Overview")
     gone: list[str] = []
@@ -202,6 +340,21 @@ def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched
     page.unroute(asset)
     page.get_by_role("button", name="Reload the page").click()
     expect(page.get_by_role("region", name="Changes")).to_be_visible()
+    watched.forgive("404", "Failed to fetch dynamically imported module")
+    assert watched.complaints == []
+
+
+def test_a_stale_tab_that_lacks_the_files_of_why_keeps_its_page(watched: Watched) -> None:
+    page = watched.open("/meters/tokens?from=2026-01-01&to=2026-01-06&by=P1D", "Tokens used")
+    number = page.get_by_role("region", name="Usage by window").get_by_role("button").first
+    asset = re.compile("/assets/why-(?!link)")
+    page.route(asset, lambda route: route.fulfill(status=404))
+    number.click()  # the page is loaded anew by itself, once
+    expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Tokens used")).to_be_visible()
+    page.unroute(asset)
+    page.get_by_role("button", name="Reload the page").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
     watched.forgive("404", "Failed to fetch dynamically imported module")
     assert watched.complaints == []
 

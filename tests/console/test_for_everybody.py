@@ -56,7 +56,12 @@ def test_axe_finds_nothing(looked: Watched) -> None:
     delivery = {f"/deliveries/{first['id']}": f"Delivery to {first['subject']}"}
     (run, *_) = Server(looked.url).get(f"{API}/reports/tokens-daily/runs").json["data"]
     its_run = {f"/syncs/tokens-daily?run={run['id']}": "tokens-daily"}
-    wrong = {"/meters/no_such_meter": "no_such_meter"}
+    wrong = {
+        "/meters/no_such_meter": "no_such_meter",
+        "/meters/no_such_meter/revise": "Revise no_such_meter",
+        "/meters/no_such_meter/revisions/2": "no_such_meter",
+        "/syncs/no-such-sync/edit": "Edit no-such-sync",
+    }
     for path, heading in {**PAGES, **delivery, **its_run, **wrong}.items():
         page = looked.open(path, heading)
         page.wait_for_load_state("networkidle")

@@ -77,13 +77,26 @@ def test_a_sync_is_paused_and_resumed(watched: Watched) -> None:
 
 def test_events_are_filtered_and_paged(watched: Watched) -> None:
     page = watched.open("/events", "Events")
-    reach(watched, page.get_by_label("Id contains"))
+    part = page.get_by_label("Id contains")
+    reach(watched, part)
     page.keyboard.type("r-20")
     page.keyboard.press("Enter")
     found = page.get_by_role("link", name="r-20")
     expect(page.get_by_role("region", name="Events").get_by_role("row")).to_have_count(2)
+    expect(part).to_be_focused()  # so that one can write on
     press(watched, found)
     page.get_by_role("heading", level=1, name="Event r-20").wait_for()
+
+
+def test_the_way_through_a_list_keeps_the_focus(keyboard: Keyboard) -> None:
+    found = Server(keyboard.watched.url).get(f"{API}/events").json
+    found["meta"]["page"]["next"] = "more"
+    keyboard.page.route(re.compile(rf"{API}/events\?"), lambda route: route.fulfill(json=found))
+    page = keyboard.watched.open("/events", "Events")
+    keyboard.press("Next page")
+    expect(page).to_have_url(re.compile("after=more"))
+    expect(page.get_by_role("button", name="First page")).to_be_enabled()
+    expect(page.get_by_role("button", name="Next page")).to_be_focused()
 
 
 def test_a_wide_table_is_scrolled(watched: Watched) -> None:
@@ -142,10 +155,16 @@ def test_a_range_is_written_and_chosen(keyboard: Keyboard) -> None:
     page = keyboard.watched.open(f"/meters/tokens?{JANUARY}", "Tokens used")
     usage = page.get_by_role("region", name="Usage by window")
     expect(usage).to_contain_text("2026-01-01")
-    keyboard.reach(page.get_by_role("spinbutton", name=re.compile("^day, Start")))
+    first = page.get_by_role("spinbutton", name=re.compile("^day, Start"))
+    keyboard.reach(first)
     page.keyboard.press("ArrowUp")
     expect(usage).not_to_contain_text("2026-01-01")
     assert "from=2026-01-02" in page.url
+    expect(first).to_be_focused()  # so that one can go on
+    keyboard.reach(page.get_by_role("spinbutton", name=re.compile("^day, End")))
+    page.keyboard.type("05")
+    expect(usage).not_to_contain_text("2026-01-05")
+    assert "to=2026-01-05" in page.url
     keyboard.reach(page.get_by_role("button", name="Calendar"))
     page.keyboard.press("Enter")
     calendar = page.get_by_role("dialog")

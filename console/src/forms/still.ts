@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-const STILL_MS = 400;
+export const STILL_MS = 400;
 
 /** A value once it has not changed for a moment: so a preview is not asked for at each letter. */
 export function useStill<T>(value: T): T {

@@ -3,7 +3,7 @@ import { useApi } from "../state.js";
 
 /** One meter, by its key or id. */
 export function useMeter(key: string) {
-  return useApi(["meters", key], async () =>
+  return useApi(["meters", key, "one"], async () =>
     unwrap(
       await api.GET("/api/v3/metering/meters/{meterId}", { params: { path: { meterId: key } } }),
     ),

@@ -7,6 +7,7 @@ import { useStill } from "../forms/still.js";
 import { Card, Code, Empty, Failure, Loading, Name, Table } from "../parts/basics.js";
 import { EventName } from "../parts/event-name.js";
 import { measured, previewable, repeated, type Definition } from "../rules/draft.js";
+import { printed } from "../rules/exact.js";
 import { dimensions, grouped, many } from "../rules/figures.js";
 import { isSpan, SPANS, type Span } from "../rules/range.js";
 import { useApi, useMay } from "../state.js";
@@ -91,7 +92,7 @@ export function Preview({
       </Card>
       {sample?.event && (
         <Card title="The newest event of this type">
-          <Code label="The newest event" text={JSON.stringify(sample.event, null, 2)} />
+          <Code label="The newest event" text={printed(sample.event, 2)} />
         </Card>
       )}
     </>

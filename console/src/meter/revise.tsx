@@ -20,7 +20,7 @@ export default function ReviseMeter() {
   const { key = "" } = useParams<{ key: string }>();
   const meter = useMeter(key);
   return (
-    <Answer of={meter}>
+    <Answer of={meter} page={`Revise ${key}`} all={<Link href="/meters">All meters</Link>}>
       {(found) => (
         <Page
           title={

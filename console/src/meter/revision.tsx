@@ -43,7 +43,7 @@ export default function RevisionPage() {
     LIVE_MS,
   );
   return (
-    <Answer of={meter}>
+    <Answer of={meter} page={key} all={<Link href="/meters">All meters</Link>}>
       {(found) => (
         <Page
           title={

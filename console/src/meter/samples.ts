@@ -1,5 +1,6 @@
-import { api, unwrap, type Schemas } from "../api.js";
+import { API, api, queryString, text, unwrap, type Schemas } from "../api.js";
 import { pathsIn } from "../rules/draft.js";
+import { parsed } from "../rules/exact.js";
 import { useApi, useMay } from "../state.js";
 
 const LOOKED_AT = 100;
@@ -33,7 +34,8 @@ export function useSample(type: string): Sample | undefined {
     ["recent", "event", type],
     async () => {
       const query = { filter: { type: { eq: type } }, page: { size: 1 } };
-      const { data } = unwrap(await api.GET("/api/v3/metering/events", { params: { query } }));
+      const json = await text(`${API}/events?${queryString(query)}`); // with numbers as they were sent
+      const { data } = parsed(json) as Schemas["EventPage"];
       return data[0]?.event ?? null;
     },
     undefined,

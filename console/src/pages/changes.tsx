@@ -5,6 +5,7 @@ import {
   Choice,
   CursorPages,
   Empty,
+  EmptyPage,
   Name,
   Page,
   Table,
@@ -43,10 +44,12 @@ export default function Changes() {
       <Answer of={found}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <Empty title="Nothing was changed yet">
-              Meters, syncs, keys and refusals that somebody changes are listed here, with who did
-              it.
-            </Empty>
+            <EmptyPage next={meta.page.next}>
+              <Empty title={kind ? "No change is of that kind" : "Nothing was changed yet"}>
+                Meters, syncs, keys and refusals that somebody changes are listed here, with who did
+                it.
+              </Empty>
+            </EmptyPage>
           ) : (
             <>
               <Card title="Who changed what, the newest first">

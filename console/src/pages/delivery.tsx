@@ -63,7 +63,8 @@ function One({ delivery }: { delivery: Schemas["DeliveryWithAttempts"] }) {
       }
       aside={
         may("reports:write") &&
-        ended && (
+        ended &&
+        delivery.failure === undefined && (
           <Ask
             open="Replay"
             title="Send this delivery again?"
@@ -92,18 +93,24 @@ function One({ delivery }: { delivery: Schemas["DeliveryWithAttempts"] }) {
             ["From", <Time key="f" at={delivery.from} />],
             ["To", <Time key="t" at={delivery.to} />],
             ["Revision", delivery.revision],
+            ...(delivery.failure === undefined
+              ? []
+              : [["Why it could not be made", delivery.failure] as const]),
             [
               "Id",
               <span key="i" className="row">
                 <code>{delivery.id}</code> <Copy text={delivery.id} />
               </span>,
             ],
-            ["SHA-256 of the body", <code key="d">{delivery.digest}</code>],
+            [
+              delivery.failure === undefined ? "Digest of the body" : "Digest of the reason",
+              <code key="d">{delivery.digest}</code>,
+            ],
           ]}
         />
       </Card>
       <Attempts of={delivery.attempts} />
-      <Body delivery={delivery} />
+      {delivery.failure === undefined && <Body delivery={delivery} />}
     </Page>
   );
 }
@@ -144,6 +151,8 @@ function Attempts({ of }: { of: readonly Schemas["Attempt"][] }) {
   );
 }
 
+const ENTRIES_SHOWN = 200;
+
 /** What of a body is needed to ask why. */
 type Sent = Pick<Schemas["ReportMessage"], "usage" | "meter">;
 
@@ -160,7 +169,7 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
           <Table
             label="Entries"
             bounded
-            rows={sent.usage.slice(0, 200)}
+            rows={sent.usage.slice(0, ENTRIES_SHOWN)}
             id={(one) => one.windowStart + JSON.stringify(one.groupBy)}
             columns={[
               {
@@ -187,16 +196,19 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
               },
             ]}
           />
+          {sent.usage.length > ENTRIES_SHOWN && (
+            <p className="muted">The first {ENTRIES_SHOWN}. The body below has all.</p>
+          )}
         </Card>
       )}
       <Card title="The body, byte by byte as it is sent">
         <Answer of={body}>{(bytes) => <Code label="Body" text={bytes} />}</Answer>
       </Card>
       <Card title="Verify it">
-        <p>Its digest by your own hand; both lines say the same:</p>
+        <p>Its digest by your own hand, by BLAKE2b of 256 bits; both lines say the same:</p>
         <Code
           label="Command that computes the digest"
-          text={`curl -s ${location.origin}${API}/deliveries/${delivery.id}/body${keyHeader(keyed)} | sha256sum\n# ${delivery.digest}`}
+          text={`curl -s ${location.origin}${API}/deliveries/${delivery.id}/body${keyHeader(keyed)} | b2sum -l 256\n# ${delivery.digest}`}
         />
       </Card>
     </>

@@ -1,4 +1,4 @@
-import { api, unwrap, type Schemas } from "../api.js";
+import type { Schemas } from "../api.js";
 import {
   Answer,
   Card,
@@ -14,8 +14,10 @@ import {
 } from "../parts/basics.js";
 import { Why } from "../parts/why-link.js";
 import { ReportedEntries } from "../parts/why.js";
+import { useTrace } from "../parts/trace.js";
+import { printed } from "../rules/exact.js";
 import { dimensions } from "../rules/figures.js";
-import { LIVE_MS, useApi, useParam } from "../state.js";
+import { LIVE_MS, useParam } from "../state.js";
 
 type Listed = Schemas["ListedEvent"];
 
@@ -23,12 +25,7 @@ type Listed = Schemas["ListedEvent"];
 export default function EventPage() {
   const [source] = useParam("source");
   const [id] = useParam("id");
-  const trace = useApi(
-    ["trace", source, id],
-    async () =>
-      unwrap(await api.GET("/api/v3/metering/event-trace", { params: { query: { source, id } } })),
-    5 * LIVE_MS,
-  );
+  const trace = useTrace(source, id, 5 * LIVE_MS);
   return (
     <Page
       title={
@@ -50,7 +47,7 @@ export default function EventPage() {
                 <Copied key={one.position} event={one} />
               ))}
               <Card title="Deliveries that reported it">
-                <ReportedEntries of={deliveries ?? []} none="No sync has reported it yet." />
+                <ReportedEntries of={deliveries} none="No sync has reported it yet." />
               </Card>
             </>
           )
@@ -80,7 +77,7 @@ function Copied({ event: { event, ingested_at, position, verdict } }: { event: L
           ],
           ["Type", event ? <Name key="t">{event.type}</Name> : ""],
           ["Source", event ? <Name key="o">{event.source}</Name> : ""],
-          ["Time", <Time key="i" at={event?.time} />],
+          ["Time", event ? timeOf(event) : ""],
           ["Received", <Time key="r" at={ingested_at} />],
           ["Position in the log", <code key="p">{position}</code>],
           ...(verdict.reason ? [["Why", verdict.reason] as const] : []),
@@ -89,12 +86,17 @@ function Copied({ event: { event, ingested_at, position, verdict } }: { event: L
             : []),
         ]}
       />
-      {event && <Code label="The event" text={JSON.stringify(event, null, 2)} />}
+      {event && <Code label="The event" text={printed(event, 2)} />}
       {verdict.kind === "new" && (
         <Meters verdicts={verdict.meters ?? []} subject={event?.subject} />
       )}
     </Card>
   );
+}
+
+/** When it counts: an event that does not say it counts when it was received. */
+function timeOf(event: Schemas["Event"]) {
+  return event.time ? <Time at={event.time} /> : "when it was received";
 }
 
 function Meters({

@@ -6,6 +6,8 @@ import {
   Code,
   CursorPages,
   Empty,
+  EmptyPage,
+  KeptFrom,
   Name,
   Page,
   State,
@@ -94,9 +96,11 @@ export default function Events() {
       <Answer of={events}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <None
-              filtered={Boolean(id || subject || type || source || verdict || since || until)}
-            />
+            <EmptyPage next={meta.page.next} keptFrom={meta.kept_from}>
+              <None
+                filtered={Boolean(id || subject || type || source || verdict || since || until)}
+              />
+            </EmptyPage>
           ) : (
             <>
               <Card title="The latest first">
@@ -131,6 +135,7 @@ export default function Events() {
                 />
               </Card>
               <CursorPages next={meta.page.next} />
+              <KeptFrom at={meta.kept_from} />
             </>
           )
         }

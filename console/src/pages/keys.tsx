@@ -14,6 +14,7 @@ import {
   Code,
   CursorPages,
   Empty,
+  EmptyPage,
   Name,
   Page,
   State,
@@ -49,7 +50,7 @@ export default function Keys() {
   const keyed = useKeyed();
   const client = useQueryClient();
   const [after] = useParam("after");
-  const keys = useApi(["keys", after], async () =>
+  const keys = useApi(["keys", "list", after], async () =>
     unwrap(
       await api.GET("/api/v3/metering/api-keys", {
         params: { query: { page: { size: 50, ...(after ? { after } : {}) } } },
@@ -70,13 +71,9 @@ export default function Keys() {
       <Answer of={keys}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <Empty title="No key yet">
-              <p>Make the first one by command, then require keys:</p>
-              <Code
-                label="Commands that require keys"
-                text={"meterline keys create --name admin\nMETERLINE_ACCESS_MODE=keys meterline up"}
-              />
-            </Empty>
+            <EmptyPage next={meta.page.next}>
+              <NoKey />
+            </EmptyPage>
           ) : (
             <>
               {!keyed && (
@@ -130,6 +127,18 @@ export default function Keys() {
   );
 }
 
+function NoKey() {
+  return (
+    <Empty title="No key yet">
+      <p>Make the first one by command, then require keys:</p>
+      <Code
+        label="Commands that require keys"
+        text={"meterline keys create --name admin\nMETERLINE_ACCESS_MODE=keys meterline up"}
+      />
+    </Empty>
+  );
+}
+
 function SecretAge({ of }: { of: Key }) {
   return (
     <>
@@ -149,6 +158,7 @@ function Create() {
   const [name, setName] = useState("");
   const [scopes, setScopes] = useState<readonly string[]>([]);
   const [days, setDays] = useState("");
+  const [made, setMade] = useState(""); // it stays until another one is made: it is shown once
   const create = useMutation({
     mutationFn: async () => {
       const expires = new Date(Date.now() + Number(days) * DAY_MS).toISOString();
@@ -159,7 +169,9 @@ function Create() {
       };
       return unwrap(await api.POST("/api/v3/metering/api-keys", { body }));
     },
-    onSuccess: async () => {
+    gcTime: 0, // its answer has the secret
+    onSuccess: async ({ key }) => {
+      setMade(key);
       setName("");
       setScopes([]);
       await client.invalidateQueries({ queryKey: ["keys"] });
@@ -206,7 +218,7 @@ function Create() {
           error={faultAt(faults, "scopes")}
         />
       </AskForm>
-      {create.data && <Secret label="The new key" text={create.data.key} once />}
+      {made && <Secret label="The new key" text={made} once />}
     </Card>
   );
 }

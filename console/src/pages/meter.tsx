@@ -1,3 +1,4 @@
+import { useMutation } from "@tanstack/react-query";
 import { useParams } from "wouter";
 
 import { api, unwrap, type Schemas } from "../api.js";
@@ -7,6 +8,7 @@ import {
   Answer,
   Card,
   Facts,
+  Failure,
   Figure,
   Link,
   Name,
@@ -71,7 +73,11 @@ function One({ meter }: { meter: Meter }) {
       </p>
       {meter.description && <p>{meter.description}</p>}
       {meter.from_settings && <InSettings />}
-      {end.data === undefined && end.isFetching ? (
+      {!may("usage:read") ? (
+        <p className="muted">
+          To see its usage needs the scope <code>usage:read</code>.
+        </p>
+      ) : end.data === undefined && end.isFetching ? (
         <p className="muted">Loading …</p>
       ) : (
         <Usage meter={meter} end={end.data ?? new Date().toISOString()} />
@@ -96,7 +102,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
     () => usage(meter.key, { ...whole, group_by_dimensions: [] }),
     15_000,
   );
-  const earlier = before(seen.range);
+  const earlier = before(seen.range, seen.granularity, seen.zone);
   const past = useApi(
     ["usage", meter.key, "past", whole, seen.granularity],
     async () => ({
@@ -109,6 +115,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
   const top = useApi(["usage", meter.key, "top", whole], () =>
     usage(meter.key, { ...whole, group_by_dimensions: ["subject"], top: 10 }),
   );
+  const save = useMutation({ mutationFn: () => saveCsv(meter.key, seen.query) });
   const [now, then] = [
     total.data?.data[0],
     compare === "before" ? past.data?.total.data[0] : undefined,
@@ -126,6 +133,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
                   meter.key,
                   { ...now, ...seen.range },
                   seen.subject || undefined,
+                  seen.only,
                 )}
               >
                 <b>
@@ -144,13 +152,16 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
             <button
               type="button"
               className="button small"
-              onClick={() => void saveCsv(meter.key, seen.query)}
+              disabled={save.isPending}
+              onClick={() => save.mutate()}
             >
-              Save as CSV
+              {save.isPending ? "Saving …" : "Save as CSV"}
             </button>
           </div>
         }
       >
+        {save.error && <Failure error={save.error} />}
+        {compare === "before" && <Answer of={past}>{() => null}</Answer>}
         <Answer of={rows}>
           {(found) => (
             <Windows
@@ -174,6 +185,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
 }
 
 function Rejected({ meter }: { meter: Meter }) {
+  const may = useMay();
   const [after] = useParam("rejected");
   const found = useApi(["rejected", meter.key, after], async () =>
     unwrap(
@@ -224,7 +236,11 @@ function Rejected({ meter }: { meter: Meter }) {
                 { head: "State", cell: (one) => <State of={one.state} /> },
                 {
                   head: "Look",
-                  cell: (one) => <Link href={`/refusals?refusal=${one.position}`}>Mend it</Link>,
+                  cell: (one) => (
+                    <Link href={`/refusals?refusal=${one.position}`}>
+                      {may("events:write") && one.state === "open" ? "Mend it" : "See it"}
+                    </Link>
+                  ),
                 },
               ]}
             />

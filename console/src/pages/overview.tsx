@@ -1,4 +1,4 @@
-import { Suspense, lazy, useEffect, useState } from "react";
+import { Suspense, lazy, useEffect, useState, type ReactNode } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
 import {
@@ -17,6 +17,7 @@ import { HourBars } from "../parts/hour-bars.js";
 import { grouped, many, rateText, share } from "../rules/figures.js";
 import { troubles, type Trouble } from "../rules/health.js";
 import { hoursOf } from "../rules/hours.js";
+import { rateOf, sampled, type Sample } from "../rules/rate.js";
 import { lasting, retimed } from "../rules/times.js";
 import { LIVE_MS, SLOW_MS, useApi, useMay, useView } from "../state.js";
 import { useTour, type Tour } from "../tour/place.js";
@@ -26,6 +27,7 @@ const TheTour = lazy(() => import("../tour/tour.js"));
 type Status = Schemas["Status"];
 type Accounts = Schemas["Accounts"];
 type Report = Schemas["Report"];
+type Reports = Schemas["ReportPage"];
 
 const SYNCS_SHOWN = 100;
 
@@ -56,7 +58,6 @@ export function Overview() {
   );
   const received = status.data?.account?.received;
   const tour = useTour(received, reports.data?.data.length ?? (reports.error ? 0 : undefined));
-  const synced = reports.data?.data ?? [];
   return (
     <Page title="Overview">
       {tour.on && (
@@ -70,12 +71,12 @@ export function Overview() {
           <Answer of={status}>
             {(found) => (
               <>
-                <Wrong status={found} accounts={accounts.data} reports={synced} />
+                <Wrong status={found} accounts={accounts.data} syncs={reports.data} />
                 <Tiles
                   status={found}
                   answeredMs={status.dataUpdatedAt}
                   accounts={accounts.data}
-                  reports={synced}
+                  syncs={reports.data}
                 />
               </>
             )}
@@ -96,27 +97,33 @@ export function Overview() {
   );
 }
 
+/** What is said of all syncs, where there are more than are asked for. */
+function ofFirst(syncs: Reports): string {
+  return syncs.meta.page.next === null ? "" : ` of the first ${SYNCS_SHOWN} syncs`;
+}
+
 function Wrong({
   status,
   accounts,
-  reports,
+  syncs,
 }: {
   status: Status;
   accounts: Accounts | undefined;
-  reports: readonly Report[];
+  /** Undefined where they are not known, or not shown to this key. */
+  syncs: Reports | undefined;
 }) {
   // Of the last day: what was refused a year ago is no trouble of today.
   const judged = { ...status, account: accounts?.total ?? null };
-  const found = troubles(judged, reports);
+  const found = troubles(judged, syncs?.data ?? []);
   if (found.length === 0) {
     return (
       <div className="notice good" role="status">
         <p>
-          <strong>Nothing is wrong.</strong>{" "}
+          <strong>{syncs === undefined ? "Counting is well." : "Nothing is wrong."}</strong>{" "}
           {status.caught_up
-            ? "Everything received is counted, and"
-            : `${many(status.lag_records ?? 0, "record")} are being counted, and`}{" "}
-          no delivery is late.
+            ? "Everything received is counted"
+            : `${many(status.lag_records ?? 0, "record")} are being counted`}
+          {syncs !== undefined && `, and no delivery${ofFirst(syncs)} is late`}.
         </p>
       </div>
     );
@@ -130,8 +137,16 @@ function Wrong({
   );
 }
 
+/** An address of events, for a key that may see them. */
+function useEventsAt(): (path: string) => string | undefined {
+  const may = useMay();
+  return (path) => (may("events:read") ? path : undefined);
+}
+
 function Line({ of }: { of: Trouble }) {
   const { zone } = useView();
+  const eventsAt = useEventsAt();
+  const link = of.link?.startsWith("/syncs") ? of.link : of.link && eventsAt(of.link);
   return (
     <li className={`notice ${of.level}`}>
       <p>
@@ -139,8 +154,8 @@ function Line({ of }: { of: Trouble }) {
       </p>
       <p>
         {retimed(of.todo, zone)}{" "}
-        {of.link && (
-          <Link href={of.link} className="nowrap">
+        {link && (
+          <Link href={link} className="nowrap">
             Show it
           </Link>
         )}
@@ -149,37 +164,33 @@ function Line({ of }: { of: Trouble }) {
   );
 }
 
-const RATE_SAMPLES = 6;
-
 /** Events a second, from what was received between the answers of the last seconds. */
 function useRate(received: number | undefined, answeredMs: number): number | undefined {
-  const [samples, setSamples] = useState<readonly (readonly [number, number])[]>([]);
+  const [samples, setSamples] = useState<readonly Sample[]>([]);
   useEffect(() => {
-    if (received !== undefined)
-      setSamples((last) => [...last.slice(1 - RATE_SAMPLES), [answeredMs, received] as const]);
+    if (received !== undefined) setSamples((last) => sampled(last, [answeredMs, received]));
   }, [received, answeredMs]);
-  const [first, last] = [samples[0], samples.at(-1)];
-  if (first === undefined || last === undefined || first[0] >= last[0]) return undefined;
-  return ((last[1] - first[1]) / (last[0] - first[0])) * 1000;
+  return rateOf(samples);
 }
 
 function Tiles({
   status,
   answeredMs,
   accounts,
-  reports,
+  syncs,
 }: {
   status: Status;
   answeredMs: number;
   accounts: Accounts | undefined;
-  reports: readonly Report[];
+  syncs: Reports | undefined;
 }) {
+  const eventsAt = useEventsAt();
   const rate = useRate(status.account?.received ?? undefined, answeredMs);
+  const reports = syncs?.data ?? [];
   const owed = reports.reduce((sum, report) => sum + report.status.owed_deliveries, 0);
   const out = reports.filter((report) =>
     ["down", "failing"].includes(report.status.receiver.state),
   ).length;
-  const may = useMay();
   return (
     <div className="tiles">
       {status.account !== undefined && (
@@ -189,7 +200,7 @@ function Tiles({
         <Tile
           value={grouped(String(accounts.total.received))}
           words="events in 24 hours"
-          link="/events?sort=ingested_at"
+          link={eventsAt("/events?sort=ingested_at")}
         />
       )}
       <Tile
@@ -200,13 +211,17 @@ function Tiles({
         value={status.lag_records === null ? "unknown" : grouped(String(status.lag_records))}
         words="records not counted yet"
       />
-      {may("reports:read") && (
-        <Tile value={grouped(String(owed))} words="deliveries owed" link="/syncs" />
+      {syncs && (
+        <Tile
+          value={grouped(String(owed))}
+          words={`deliveries${ofFirst(syncs)} owed`}
+          link="/syncs"
+        />
       )}
-      {may("reports:read") && (
+      {syncs && (
         <Tile
           value={String(out)}
-          words={out === 1 ? "receiver is out" : "receivers are out"}
+          words={`${out === 1 ? "receiver" : "receivers"}${ofFirst(syncs)} ${out === 1 ? "is" : "are"} out`}
           link="/syncs"
           tone={out > 0 ? "bad" : ""}
         />
@@ -221,9 +236,9 @@ function Tile({
   link,
   tone = "",
 }: {
-  value: string;
+  value: ReactNode;
   words: string;
-  link?: string;
+  link?: string | undefined;
   tone?: string;
 }) {
   const inner = (
@@ -249,6 +264,7 @@ const VERDICTS = [
 
 function AccountCard({ accounts }: { accounts: Accounts }) {
   const { total } = accounts;
+  const eventsAt = useEventsAt();
   return (
     <Card
       title="Where the events of the last 24 hours went"
@@ -261,14 +277,12 @@ function AccountCard({ accounts }: { accounts: Accounts }) {
       </div>
       <div className="tiles">
         {VERDICTS.map(([verdict, words]) => (
-          <Link key={verdict} className="tile" href={`/events?verdict=${verdict}&sort=ingested_at`}>
-            <b>
-              <Figure value={String(total[verdict])} />
-            </b>
-            <span>
-              {words} ({share(total[verdict], total.received)})
-            </span>
-          </Link>
+          <Tile
+            key={verdict}
+            value={<Figure value={String(total[verdict])} />}
+            words={`${words} (${share(total[verdict], total.received)})`}
+            link={eventsAt(`/events?verdict=${verdict}&sort=ingested_at`)}
+          />
         ))}
       </div>
       <HourBars hours={hoursOf(accounts)} />
@@ -312,6 +326,7 @@ function Partitions({ status }: { status: Status }) {
 }
 
 function Syncs({ reports }: { reports: readonly Report[] }) {
+  const may = useMay();
   const rank = (report: Report) =>
     report.status.receiver.state === "well" || report.status.receiver.state === "untried" ? 1 : 0;
   const first = [...reports]
@@ -322,8 +337,13 @@ function Syncs({ reports }: { reports: readonly Report[] }) {
       {reports.length === 0 ? (
         <Empty title="No sync sends usage yet">
           <p>
-            A sync sends each customer's usage to your billing system.{" "}
-            <Link href="/new/syncs">Make the first one</Link>.
+            A sync sends each customer's usage to your billing system.
+            {may("reports:write") && (
+              <>
+                {" "}
+                <Link href="/new/syncs">Make the first one</Link>.
+              </>
+            )}
           </p>
         </Empty>
       ) : (
@@ -361,13 +381,19 @@ function Syncs({ reports }: { reports: readonly Report[] }) {
 }
 
 function FirstEvent({ tour }: { tour: Tour }) {
+  const may = useMay();
+  const eventsAt = useEventsAt();
   return (
     <Card title="Send the first event">
       <Empty title="No event has arrived yet">
-        <p>
-          <Link href="/new/meters">Make a meter</Link>, then{" "}
-          <Link href="/events">send an event</Link>: it appears here within seconds.
-        </p>
+        {may("meters:write") && eventsAt("/events") ? (
+          <p>
+            <Link href="/new/meters">Make a meter</Link>, then{" "}
+            <Link href="/events">send an event</Link>: it appears here within seconds.
+          </p>
+        ) : (
+          <p>An event appears here within seconds of being sent.</p>
+        )}
         {tour.allowed && (
           <p>
             <button type="button" className="button" onClick={tour.begin}>

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, unwrap, type Schemas } from "../api.js";
+import { API, api, text, unwrap, type Schemas } from "../api.js";
 import {
   Answer,
   Card,
@@ -8,7 +8,9 @@ import {
   Code,
   CursorPages,
   Empty,
+  EmptyPage,
   Failure,
+  KeptFrom,
   Name,
   Page,
   State,
@@ -18,6 +20,7 @@ import {
 import { Opened } from "../parts/opened.js";
 import { EventName } from "../parts/event-name.js";
 import { Dismiss, Mend, Settled } from "../refusal/mend.js";
+import { parsed, printed } from "../rules/exact.js";
 import { setParams, useApi, useMay, useParam } from "../state.js";
 
 export default function Refusals() {
@@ -66,13 +69,15 @@ export default function Refusals() {
           ]}
         />
       </div>
-      {one !== "" && <Contents id={one} />}
+      {one !== "" && <Contents key={one} id={one} />}
       <Answer of={found}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <Empty title="Nothing is refused">
-              Events that do not count would be listed here, each with its reason.
-            </Empty>
+            <EmptyPage next={meta.page.next} keptFrom={meta.kept_from}>
+              <Empty title="Nothing is refused">
+                Events that do not count would be listed here, each with its reason.
+              </Empty>
+            </EmptyPage>
           ) : (
             <>
               <Card title="Refusals, the newest first">
@@ -106,6 +111,7 @@ export default function Refusals() {
                 />
               </Card>
               <CursorPages next={meta.page.next} />
+              <KeptFrom at={meta.kept_from} />
             </>
           )
         }
@@ -119,9 +125,10 @@ function Contents({ id }: { id: string }) {
   const client = useQueryClient();
   const may = useMay();
   const params = { path: { refusalId: id } };
-  const found = useApi(["refusal", id], async () =>
-    unwrap(await api.GET("/api/v3/metering/refusals/{refusalId}", { params })),
-  );
+  const found = useApi(["refusal", id], async () => {
+    const json = await text(`${API}/refusals/${encodeURIComponent(id)}`);
+    return parsed(json) as Schemas["RefusalContents"];
+  });
   const done = () => client.invalidateQueries();
   const redrive = useMutation({
     mutationFn: async () =>
@@ -135,11 +142,14 @@ function Contents({ id }: { id: string }) {
           <div className="cards">
             <section>
               <h3>Refused</h3>
+              {refusal.whole === false && (
+                <p className="muted">Only the beginning of it is kept.</p>
+              )}
               <Code
                 label="Refused"
                 text={
                   refusal.refused
-                    ? JSON.stringify(refusal.refused, null, 2)
+                    ? printed(refusal.refused, 2)
                     : (refusal.text ?? refusal.base64 ?? "not kept")
                 }
               />
@@ -147,10 +157,7 @@ function Contents({ id }: { id: string }) {
             {refusal.accepted && (
               <section>
                 <h3>Counted before</h3>
-                <Code
-                  label="Counted before"
-                  text={JSON.stringify(refusal.accepted.event, null, 2)}
-                />
+                <Code label="Counted before" text={printed(refusal.accepted.event, 2)} />
               </section>
             )}
           </div>
@@ -161,10 +168,13 @@ function Contents({ id }: { id: string }) {
               id={(one) => one.path}
               columns={[
                 { head: "Member", cell: (one) => <code>{one.path}</code> },
-                { head: "Counted", cell: (one) => <code>{JSON.stringify(one.accepted)}</code> },
-                { head: "Refused", cell: (one) => <code>{JSON.stringify(one.refused)}</code> },
+                { head: "Counted", cell: (one) => <code>{printed(one.accepted)}</code> },
+                { head: "Refused", cell: (one) => <code>{printed(one.refused)}</code> },
               ]}
             />
+          )}
+          {refusal.more_differences && (
+            <p className="muted">They differ in more: compare both above.</p>
           )}
           <Settled refusal={refusal} />
           {redrive.error && <Failure error={redrive.error} />}
@@ -173,7 +183,12 @@ function Contents({ id }: { id: string }) {
             <>
               <div className="row">
                 {refusal.redrivable === "as_it_is" && (
-                  <button type="button" className="button" onClick={() => redrive.mutate()}>
+                  <button
+                    type="button"
+                    className="button"
+                    disabled={redrive.isPending}
+                    onClick={() => redrive.mutate()}
+                  >
                     Send it anew as it is
                   </button>
                 )}

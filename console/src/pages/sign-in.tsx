@@ -6,7 +6,14 @@ import { Code, Failure } from "../parts/basics.js";
 /** Sign in with a key. The key goes to the server once and is kept nowhere here. */
 export default function SignIn() {
   const client = useQueryClient();
-  const enter = useMutation({ mutationFn: signIn, onSuccess: () => client.invalidateQueries() });
+  const enter = useMutation({
+    mutationFn: signIn,
+    onSuccess: () => {
+      // What the key before was shown is not shown to this one.
+      client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+      return client.invalidateQueries({ queryKey: ["session"] });
+    },
+  });
   return (
     <main className="alone">
       <h1>Sign in to Meterline</h1>

@@ -26,19 +26,22 @@ export default function SubjectPage() {
       title={<Name>{key}</Name>}
       aside={
         <>
-          <Link href={`/events?subject=${encodeURIComponent(key)}`}>Its events</Link>
+          {may("events:read") && (
+            <Link href={`/events?subject=${encodeURIComponent(key)}`}>Its events</Link>
+          )}
           <Erase subject={key} />
         </>
       }
     >
       <Erased subject={key} />
-      {may("meters:read") && may("usage:read") && <Meters subject={key} />}
-      {may("reports:read") && <Deliveries subject={key} />}
+      {may("meters:read") && may("usage:read") && <Meters key={`m ${key}`} subject={key} />}
+      {may("reports:read") && <Deliveries key={`d ${key}`} subject={key} />}
     </Page>
   );
 }
 
 function Meters({ subject }: { subject: string }) {
+  const may = useMay();
   const [page] = useParam("page", "1");
   const meters = useApi(["meters", "list", "", page], async () =>
     unwrap(
@@ -54,10 +57,12 @@ function Meters({ subject }: { subject: string }) {
           <Card title="Usage over all time">
             {data.length === 0 ? (
               <Empty title="No meter measures it yet">
-                <p>
-                  <Link href="/new/meters">Make a meter</Link>: it also counts the events that are
-                  here.
-                </p>
+                {may("meters:write") && (
+                  <p>
+                    <Link href="/new/meters">Make a meter</Link>: it also counts the events that are
+                    here.
+                  </p>
+                )}
               </Empty>
             ) : (
               <Table

@@ -4,6 +4,7 @@ import {
   Card,
   CursorPages,
   Empty,
+  EmptyPage,
   Link,
   Name,
   Page,
@@ -37,7 +38,9 @@ export default function Subjects() {
       <Answer of={found}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <None searched={search !== ""} />
+            <EmptyPage next={meta.page.next}>
+              <None searched={search !== ""} />
+            </EmptyPage>
           ) : (
             <>
               <Card title="Subjects of events">

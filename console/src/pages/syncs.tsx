@@ -6,6 +6,7 @@ import {
   Code,
   CursorPages,
   Empty,
+  EmptyPage,
   Link,
   Name,
   Page,
@@ -70,7 +71,9 @@ export default function Syncs() {
       <Answer of={reports}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <None searched={search !== "" || state !== ""} />
+            <EmptyPage next={meta.page.next}>
+              <None searched={search !== "" || state !== ""} />
+            </EmptyPage>
           ) : (
             <>
               <Card title="Syncs">

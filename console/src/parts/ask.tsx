@@ -14,6 +14,15 @@ interface Asked {
 /** A button that asks before it does something that the outside sees. */
 export function Ask({ open, title, words, acts, opened }: Asked) {
   const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  // A second press while it is being done would do it twice.
+  const once = (act: () => Promise<unknown>, close: () => void) => {
+    if (busy) return;
+    setBusy(true);
+    void act()
+      .then(close, setError)
+      .finally(() => setBusy(false));
+  };
   return (
     <DialogTrigger
       onOpenChange={(is) => {
@@ -22,7 +31,11 @@ export function Ask({ open, title, words, acts, opened }: Asked) {
       }}
     >
       <Button className="button">{open}</Button>
-      <ModalOverlay isDismissable className="overlay middle">
+      <ModalOverlay
+        isDismissable={!busy}
+        isKeyboardDismissDisabled={busy}
+        className="overlay middle"
+      >
         <Modal className="ask">
           <Dialog role="alertdialog" className="panel-inner">
             {({ close }) => (
@@ -34,11 +47,7 @@ export function Ask({ open, title, words, acts, opened }: Asked) {
                 {error !== undefined && <Failure error={error} />}
                 <div className="row">
                   {acts.map(([name, act]) => (
-                    <Button
-                      key={name}
-                      className="button main"
-                      onPress={() => void act().then(close, setError)}
-                    >
+                    <Button key={name} className="button main" onPress={() => once(act, close)}>
                       {name}
                     </Button>
                   ))}

@@ -1,4 +1,4 @@
-import { useEffect, useState, type ReactNode } from "react";
+import { useEffect, useReducer, useRef, useState, type ReactNode } from "react";
 import { Link } from "wouter";
 
 import { ProblemError, Unreached } from "../api.js";
@@ -6,17 +6,23 @@ import { grouped } from "../rules/figures.js";
 import { away } from "../rules/times.js";
 import { setParams, useParam, useView } from "../state.js";
 
-/** A button that copies text, and says that it did. */
+/** A button that copies text, and says whether it did: a browser may refuse it, and has no
+ * clipboard for a page that came over http from another machine.
+ */
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
-  const [done, setDone] = useState(false);
+  const [told, setTold] = useState("");
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setDone(true);
-    setTimeout(() => setDone(false), 2000);
+    try {
+      await navigator.clipboard.writeText(text);
+      setTold("Copied");
+    } catch {
+      setTold("Not copied: select it");
+    }
+    setTimeout(() => setTold(""), 2000);
   };
   return (
-    <button type="button" className="button small" onClick={copy}>
-      <span aria-live="polite">{done ? "Copied" : label}</span>
+    <button type="button" className="button small" onClick={() => void copy()}>
+      <span aria-live="polite">{told || label}</span>
     </button>
   );
 }
@@ -102,6 +108,7 @@ interface Asked<T> {
   readonly data: T | undefined;
   readonly error: unknown;
   readonly failureReason?: unknown;
+  readonly errorUpdateCount?: number;
   readonly isPlaceholderData?: boolean;
   readonly refetch: () => unknown;
 }
@@ -119,9 +126,13 @@ export function Answer<T>({
   page?: string;
   all?: ReactNode;
 }) {
+  const failed = useRef<unknown>(null);
+  if (of.error != null) failed.current = of.error;
   if (of.data === undefined) {
-    if (!of.error) return <Loading refused={of.failureReason} />;
-    const failure = <Failure error={of.error} retry={() => void of.refetch()} />;
+    // While it is asked for again it stands there why it failed, with the request id to copy.
+    const error = of.error ?? (of.errorUpdateCount ? failed.current : null);
+    if (error == null) return <Loading refused={of.failureReason} />;
+    const failure = <Failure error={error} retry={() => void of.refetch()} />;
     if (page === undefined) return failure;
     return (
       <Page title={<Name>{page}</Name>} aside={all}>
@@ -156,9 +167,21 @@ export function Time({ at, ago = false }: { at: string | undefined | null; ago?:
   if (at == null) return <span className="muted">never</span>;
   return (
     <time dateTime={at} title={`${time(at)} (${at})`} className="nowrap">
-      {ago ? away(at, Date.now()) : time(at)}
+      {ago ? <Ago at={at} /> : time(at)}
     </time>
   );
+}
+
+const AGO_MS = 10_000;
+
+/** How far an instant is from now. It is written anew as time goes by, also where no answer changes. */
+function Ago({ at }: { at: string }) {
+  const [, again] = useReducer((times: number) => times + 1, 0);
+  useEffect(() => {
+    const timer = setInterval(again, AGO_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return away(at, Date.now());
 }
 
 const TONES: Record<string, string> = {
@@ -299,6 +322,48 @@ export function CursorPages({ next, param = "after" }: { next: string | null; pa
   );
 }
 
+/** What stands in place of a page of a list that has no entry: only the whole list can be empty. */
+export function EmptyPage({
+  next,
+  keptFrom,
+  children,
+}: {
+  next: string | null;
+  keptFrom?: string | undefined;
+  children: ReactNode;
+}) {
+  const [at] = useParam("after");
+  if (next === null && at === "")
+    return (
+      <>
+        {children}
+        <KeptFrom at={keptFrom} />
+      </>
+    );
+  return (
+    <>
+      <Empty title="This page of the list has no entry">
+        <p>
+          {next === null
+            ? "Go back to the first page."
+            : "The list goes on: see whether the next page has one."}
+        </p>
+      </Empty>
+      <CursorPages next={next} />
+    </>
+  );
+}
+
+/** What a list lacks, where old entries are dropped. */
+export function KeptFrom({ at }: { at: string | undefined }) {
+  if (at === undefined) return null;
+  return (
+    <p className="muted">
+      What arrived before <Time at={at} /> is not kept any more.
+    </p>
+  );
+}
+
 export function NumberPages({
   number,
   size,
@@ -391,11 +456,15 @@ export function TextFilter({
   set: (value: string) => void;
   type?: string;
 }) {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (input.current !== null) input.current.value = value; // it keeps the focus
+  }, [value]);
   return (
     <label className="field">
       <span>{label}</span>
       <input
-        key={value}
+        ref={input}
         type={type}
         defaultValue={value}
         onBlur={(event) => event.target.value !== value && set(event.target.value)}

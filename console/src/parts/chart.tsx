@@ -2,7 +2,7 @@ import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
-import { short } from "../rules/figures.js";
+import { grouped, short } from "../rules/figures.js";
 import type { Series } from "../rules/series.js";
 import { useLook } from "../state.js";
 import { written, type Exactness } from "../rules/times.js";
@@ -12,11 +12,13 @@ const COLOURS = {
   dark: ["#7db0ff", "#5fd6cf", "#ffb066", "#cfa4ff", "#ff9d94", "#cbdc5a"],
 };
 
+type Points = Pick<Series, "values" | "texts">;
+
 interface Drawn {
   readonly starts: readonly number[];
   readonly series: readonly Series[];
   /** The period before, at the same places. */
-  readonly before?: readonly (number | null)[] | undefined;
+  readonly before?: Points | undefined;
   readonly label: string;
   readonly exactness: Exactness;
   /** Whose midnights the axis is marked at. */
@@ -36,7 +38,7 @@ export function Chart(drawn: Drawn) {
     const element = place.current;
     if (element === null) return undefined;
     const plot = new uPlot(
-      options(element.clientWidth, series, before !== undefined, zone, (ms) =>
+      options(element.clientWidth, series, before, zone, (ms) =>
         written(new Date(ms).toISOString(), zone, exactness),
       ),
       dataOf(starts, series, before),
@@ -62,7 +64,23 @@ function dataOf(
   before: Drawn["before"],
 ): uPlot.AlignedData {
   const lines = series.map((one) => [...one.values]);
-  return [starts.map((ms) => ms / 1000), ...(before === undefined ? [] : [[...before]]), ...lines];
+  const compared = before === undefined ? [] : [[...before.values]];
+  return [starts.map((ms) => ms / 1000), ...compared, ...lines];
+}
+
+/** From 0 on, also where all lies below it. */
+function reach(low: number | null, high: number | null): [number, number] {
+  const [least, most] = [Math.min(0, low ?? 0), Math.max(0, high ?? 0)];
+  return [least * 1.05, least === 0 && most === 0 ? 1 : most * 1.05];
+}
+
+/** What the legend says of the place under the cursor: the exact value. */
+function told(of: Points): uPlot.Series.Value {
+  return (_, __, ___, at) => {
+    if (at == null) return "";
+    const text = of.texts[at];
+    return text == null ? "none" : grouped(text);
+  };
 }
 
 /** Marks of an axis; one that says the same as the one before it is left empty. */
@@ -73,7 +91,7 @@ function marks(words: readonly string[]): string[] {
 function options(
   width: number,
   series: readonly Series[],
-  compared: boolean,
+  compared: Points | undefined,
   zone: string,
   when: (ms: number) => string,
 ): uPlot.Options {
@@ -98,10 +116,7 @@ function options(
     scales: {
       x: { time: true },
       y: {
-        range: (_, low, high) => [
-          Math.min(0, low ?? 0),
-          (high ?? 1) === 0 ? 1 : (high ?? 1) * 1.05,
-        ],
+        range: (_, low, high) => reach(low, high),
       },
     },
     axes: [
@@ -114,8 +129,7 @@ function options(
         ? [
             {
               label: "period before",
-              value: (_: uPlot, value: number | null) =>
-                value == null ? "" : value.toLocaleString("en"),
+              value: told(compared),
               stroke: ink,
               dash: [5, 5],
               width: 1.5,
@@ -129,8 +143,7 @@ function options(
         width: 2,
         ...(series.length === 1 ? { fill: `${colours[index]}1f` } : {}),
         points: { show: one.values.length <= 60, size: 5 },
-        value: (_: uPlot, value: number | null, __: number, at: number | null) =>
-          at == null ? "" : value == null ? "none" : value.toLocaleString("en"),
+        value: told(one),
       })),
     ],
   };

@@ -1,4 +1,4 @@
-import { memo } from "react";
+import { memo, useEffect, useRef, useState } from "react";
 import { parseAbsolute, type ZonedDateTime } from "@internationalized/date";
 import {
   Button,
@@ -16,9 +16,15 @@ import {
   RangeCalendar,
 } from "react-aria-components";
 
+import { STILL_MS } from "../forms/still.js";
 import type { Range } from "../rules/range.js";
 
-/** A range of instants in a zone, by keyboard or calendar. */
+/** A year with fewer digits is one that is being written. */
+const YEAR_MIN = 1000;
+
+/** A range of instants in a zone, by keyboard or calendar. It is set once nothing more is written for a
+ * moment, and stays as it is written until it is left: drawn anew, it would lose the focus.
+ */
 export const RangePicker = memo(function RangePicker({
   range,
   zone,
@@ -28,17 +34,35 @@ export const RangePicker = memo(function RangePicker({
   zone: string;
   set: (range: Range) => void;
 }) {
+  const [focused, setFocused] = useState(false);
+  const [chosen, choose] = useState<Range>();
+  const given = `${range.from} ${range.to} ${zone}`;
+  const shown = useRef(given);
+  if (!focused) shown.current = given;
+  useEffect(() => {
+    if (chosen === undefined) return undefined;
+    const timer = setTimeout(() => {
+      choose(undefined);
+      set(chosen);
+    }, STILL_MS);
+    return () => clearTimeout(timer);
+  }, [chosen, set]);
   const value = { start: parseAbsolute(range.from, zone), end: parseAbsolute(range.to, zone) };
-  const change = (chosen: { start: ZonedDateTime; end: ZonedDateTime } | null) => {
-    if (chosen === null || chosen.start.compare(chosen.end) >= 0) return;
-    set({ from: chosen.start.toAbsoluteString(), to: chosen.end.toAbsoluteString() });
+  const change = (written: { start: ZonedDateTime; end: ZonedDateTime } | null) => {
+    const whole = written !== null && written.start.year >= YEAR_MIN;
+    choose(
+      whole && written.start.compare(written.end) < 0
+        ? { from: written.start.toAbsoluteString(), to: written.end.toAbsoluteString() }
+        : undefined,
+    );
   };
   return (
     <I18nProvider locale="en-SE">
       <DateRangePicker
-        key={`${range.from} ${range.to} ${zone}`}
+        key={shown.current}
         defaultValue={value}
         onChange={change}
+        onFocusChange={setFocused}
         granularity="minute"
         hourCycle={24}
         hideTimeZone

@@ -6,7 +6,7 @@ import { before, windowStarts } from "../rules/range.js";
 import { groupLabel, SERIES_MAX, seriesOf } from "../rules/series.js";
 import { written } from "../rules/times.js";
 import type { Seen } from "../seen.js";
-import { setParams, useView } from "../state.js";
+import { setParams } from "../state.js";
 import { adds, GROUPS_MAX } from "../usage.js";
 import { Empty, Link, Name, Table } from "./basics.js";
 import { Chart } from "./chart.js";
@@ -31,14 +31,17 @@ export const Windows = memo(function Windows({
   limited: boolean;
   past: Schemas["UsageRow"][] | undefined;
 }) {
-  const { time } = useView();
   const starts = useMemo(() => windowStarts(seen.range, seen.granularity, seen.zone), [seen]);
   const series = useMemo(() => seriesOf(found.data, starts, adds(meter)), [found, starts, meter]);
-  const pastValues = useMemo(() => {
+  const pastSeries = useMemo(() => {
     if (past === undefined) return undefined;
-    const at = windowStarts(before(seen.range), seen.granularity, seen.zone);
-    const values = seriesOf(past, at, adds(meter))[0]?.values ?? [];
-    return starts.map((_, index) => values[index] ?? null);
+    const earlier = before(seen.range, seen.granularity, seen.zone);
+    const at = windowStarts(earlier, seen.granularity, seen.zone);
+    const one = seriesOf(past, at, adds(meter))[0];
+    return {
+      values: starts.map((_, index) => one?.values[index] ?? null),
+      texts: starts.map((_, index) => one?.texts[index] ?? null),
+    };
   }, [past, starts, seen, meter]);
   if (found.data.length === 0) {
     return (
@@ -62,8 +65,10 @@ export const Windows = memo(function Windows({
             meter.key,
             seen.groups.length === 0 ? row : { ...row, dimensions: {}, value: "" },
             seen.subject || undefined,
+            seen.only,
           ),
         ),
+        why_after: "",
       });
   };
   const shown = [...found.data].reverse().slice(0, ROWS_SHOWN);
@@ -73,7 +78,7 @@ export const Windows = memo(function Windows({
       <Chart
         starts={starts}
         series={series}
-        before={pastValues}
+        before={pastSeries}
         exactness={exactness}
         zone={seen.zone}
         pick={pick}
@@ -89,7 +94,14 @@ export const Windows = memo(function Windows({
       )}
       {found.complete_until && Date.parse(found.complete_until) < Date.parse(seen.range.to) && (
         <p className="muted">
-          Complete until {time(found.complete_until)}: later events may still be on their way.
+          Complete until {written(found.complete_until, seen.zone)}: later events may still be on
+          their way.
+        </p>
+      )}
+      {found.complete_from && (
+        <p className="muted">
+          Before {written(found.complete_from, seen.zone)} it may lack events: they were not kept
+          any more when the meter was made.
         </p>
       )}
       <Table
@@ -112,7 +124,7 @@ export const Windows = memo(function Windows({
             head: "Usage",
             number: true,
             cell: (row) => (
-              <Why question={questionOf(meter.key, row, seen.subject || undefined)}>
+              <Why question={questionOf(meter.key, row, seen.subject || undefined, seen.only)}>
                 {grouped(row.value)}
               </Why>
             ),
@@ -168,7 +180,7 @@ export const Top = memo(function Top({
           head: "Usage",
           number: true,
           cell: (row) => (
-            <Why question={questionOf(meter.key, { ...row, ...seen.range })}>
+            <Why question={questionOf(meter.key, { ...row, ...seen.range }, undefined, seen.only)}>
               {grouped(row.value)}
             </Why>
           ),

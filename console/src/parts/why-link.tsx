@@ -20,17 +20,19 @@ export function asText(question: Question): string {
 export function fromText(text: string): Question | undefined {
   try {
     const found = JSON.parse(text) as Question;
-    return typeof found.meter === "string" && typeof found.from === "string" ? found : undefined;
+    const [from, to] = [new Date(found.from).toISOString(), new Date(found.to).toISOString()];
+    return typeof found.meter === "string" ? { ...found, from, to } : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** A row's dimensions apart from its subject. */
+/** A row's dimensions apart from its subject; `only` are those that the rows were narrowed to. */
 export function questionOf(
   meter: string,
   row: { from: string; to: string; dimensions: Record<string, string>; value: string },
   subject?: string,
+  only: Readonly<Record<string, string>> = {},
 ): Question {
   const { subject: own, ...dimensions } = row.dimensions;
   return {
@@ -38,7 +40,7 @@ export function questionOf(
     from: row.from,
     to: row.to,
     subject: own ?? subject,
-    dimensions,
+    dimensions: { ...only, ...dimensions },
     value: row.value,
   };
 }

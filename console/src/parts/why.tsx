@@ -7,6 +7,7 @@ import { grouped, many } from "../rules/figures.js";
 import { Answer, Copy, Empty, Facts, Link, Name, State, Table, Time } from "./basics.js";
 import { Cells } from "./cells.js";
 import { EventName, eventLink } from "./event-name.js";
+import { useTrace } from "./trace.js";
 import type { Question } from "./why-link.js";
 
 const SIZE = 20;
@@ -14,6 +15,7 @@ const SIZE = 20;
 /** Why a number is what it is: the events behind it, what did not count, and who was told of it. */
 export default function WhyPanel({ question, close }: { question: Question; close: () => void }) {
   const { time } = useView();
+  const may = useMay();
   return (
     <ModalOverlay
       isOpen
@@ -46,24 +48,28 @@ export default function WhyPanel({ question, close }: { question: Question; clos
                 question.subject === undefined ? "all" : <Name key="s">{question.subject}</Name>,
               ],
               ...Object.entries(question.dimensions ?? {}).map(
-                ([name, value]) => [name, value || "(empty)"] as const,
+                ([name, value]) => [name, <Name key={name}>{value || "(empty)"}</Name>] as const,
               ),
             ]}
           />
-          <Behind question={question} />
-          <Made question={question} />
-          <Uncounted question={question} />
+          {may("events:read") ? (
+            <Behind question={question} />
+          ) : (
+            <p className="muted">
+              To see the events behind it needs the scope <code>events:read</code>.
+            </p>
+          )}
+          {may("usage:read") && may("meters:read") && <Made question={question} />}
+          {may("events:read") && <Uncounted question={question} />}
         </Dialog>
       </Modal>
     </ModalOverlay>
   );
 }
 
-/** The cells, where this key may read usage. */
+/** The cells. */
 function Made({ question }: { question: Question }) {
-  const may = useMay();
   const meter = useMeter(question.meter);
-  if (!may("usage:read")) return null;
   return <Answer of={meter}>{(found) => <Cells question={question} meter={found} />}</Answer>;
 }
 
@@ -187,17 +193,14 @@ function Slices({ of }: { of: Schemas["UsageEventsTotal"] }) {
 
 /** The deliveries that an event was reported in, with their revisions. */
 function Reported({ event, meter }: { event: Schemas["UsageEvent"]; meter: string }) {
-  const query = { source: event.source, id: event.id };
-  const trace = useApi(["trace", event.source, event.id], async () =>
-    unwrap(await api.GET("/api/v3/metering/event-trace", { params: { query } })),
-  );
+  const trace = useTrace(event.source, event.id);
   return (
     <section>
       <h3>Deliveries that reported the first of these events</h3>
       <Answer of={trace}>
         {({ deliveries }) => (
           <ReportedEntries
-            of={deliveries ?? []}
+            of={deliveries}
             none={`No sync has reported usage of ${meter} with it yet.`}
           />
         )}
@@ -210,9 +213,16 @@ export function ReportedEntries({
   of,
   none,
 }: {
-  of: readonly Schemas["ReportedEntry"][];
+  /** Undefined where they are not shown to this key. */
+  of: readonly Schemas["ReportedEntry"][] | undefined;
   none: string;
 }) {
+  if (of === undefined)
+    return (
+      <p className="muted">
+        To see them needs the scope <code>reports:read</code>.
+      </p>
+    );
   if (of.length === 0) return <p className="muted">{none}</p>;
   return (
     <Table
@@ -267,6 +277,7 @@ function Uncounted({ question }: { question: Question }) {
     undefined,
     type !== undefined,
   );
+  if (type === undefined && meter.error) return null; // of which type they are is not known
   return (
     <section>
       <h3>Events that did not count in it, because they came before</h3>

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { ProblemError, api, unwrap, type Schemas } from "../api.js";
+import { API, ProblemError, api, text, unwrap, type Schemas } from "../api.js";
 import { AskForm } from "../forms/ask-form.js";
 import { FormDialog } from "../forms/dialog.js";
 import { Field } from "../forms/fields.js";
@@ -9,6 +9,7 @@ import { faultAt, faultsOf, together } from "../forms/faults.js";
 import { Link } from "../parts/basics.js";
 import { eventLink } from "../parts/event-name.js";
 import { draftOf, eventOf, type EventDraft } from "../rules/event-draft.js";
+import { parsed, printed } from "../rules/exact.js";
 
 type Contents = Schemas["RefusalContents"];
 const FIELDS = ["id", "source", "type", "subject", "time", "data"];
@@ -16,7 +17,7 @@ const FIELDS = ["id", "source", "type", "subject", "time", "data"];
 function sentOf(refusal: Contents): unknown {
   if (refusal.refused) return refusal.refused;
   try {
-    return JSON.parse(refusal.text ?? "") as unknown;
+    return parsed(refusal.text ?? "");
   } catch {
     return undefined; // what was sent is no JSON: the fields start empty
   }
@@ -30,13 +31,11 @@ export function Mend({ refusal }: { refusal: Contents }) {
   const send = useMutation({
     mutationFn: async () => {
       if ("fault" in made) throw new Error(made.fault);
-      const params = { path: { refusalId: refusal.id } };
-      return unwrap(
-        await api.POST("/api/v3/metering/refusals/{refusalId}/redrive", {
-          params,
-          body: { event: made.event } as Schemas["RedriveRequest"],
-        }),
-      );
+      return text(`${API}/refusals/${encodeURIComponent(refusal.id)}/redrive`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: printed({ event: made.event }),
+      });
     },
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ["refusals"] });

@@ -1,3 +1,5 @@
+import { parsed, printed } from "./exact.js";
+
 /** An event as it stands in a form: what it is known by as fields, the rest of it as JSON. */
 export interface EventDraft {
   readonly id: string;
@@ -14,7 +16,8 @@ const SHOWN = ["id", "source", "type", "subject", "time", "data"] as const;
 
 function text(value: unknown): string {
   if (value === undefined || value === null) return "";
-  return typeof value === "string" ? value : JSON.stringify(value);
+  const json = printed(value);
+  return typeof value === "string" && json.startsWith('"') ? value : json;
 }
 
 /** The fields of what was sent; of what is no object, none. */
@@ -31,7 +34,7 @@ export function draftOf(sent: unknown): EventDraft {
     type: text(members["type"]),
     subject: text(members["subject"]),
     time: text(members["time"]),
-    data: members["data"] === undefined ? "" : JSON.stringify(members["data"], null, 2),
+    data: printed(members["data"], 2),
     others: Object.keys(others).length === 0 ? { specversion: "1.0" } : others,
   };
 }
@@ -44,7 +47,7 @@ export function eventOf(draft: EventDraft): { event: Record<string, unknown> } |
   }
   if (draft.data.trim() !== "") {
     try {
-      event["data"] = JSON.parse(draft.data);
+      event["data"] = parsed(draft.data);
     } catch (error) {
       return {
         fault: `This is no JSON: ${error instanceof Error ? error.message : "unreadable"}.`,

@@ -32,22 +32,18 @@ export const WINDOWS_MAX = 2000;
 
 function floor(at: ZonedDateTime, granularity: Granularity): ZonedDateTime {
   const local = toCalendarDateTime(at);
-  const minute = local.set({ second: 0, millisecond: 0 });
   // Minutes and hours are steps of real time: a clock set back has the same hour twice.
-  if (granularity === "PT1M") return at.set({ second: 0, millisecond: 0 });
-  if (granularity === "PT1H")
-    return at.subtract({
-      minutes: local.minute,
-      seconds: local.second,
-      milliseconds: local.millisecond,
-    });
-  const day = minute.set({ hour: 0, minute: 0 });
+  const minute = at.subtract({ seconds: local.second, milliseconds: local.millisecond });
+  if (granularity === "PT1M") return minute;
+  if (granularity === "PT1H") return minute.subtract({ minutes: local.minute });
+  const day = local.set({ hour: 0, minute: 0, second: 0, millisecond: 0 });
   return toZoned(granularity === "P1D" ? day : day.set({ day: 1 }), at.timeZone);
 }
 
 function next(at: ZonedDateTime, granularity: Granularity): ZonedDateTime {
   if (granularity === "PT1M") return at.add({ minutes: 1 });
-  if (granularity === "PT1H") return at.add({ hours: 1 });
+  // Up to the next full hour: where a clock is set by half an hour, one window is as long.
+  if (granularity === "PT1H") return at.add({ minutes: 60 - at.minute });
   return floor(at.add(granularity === "P1D" ? { days: 1 } : { months: 1 }), granularity);
 }
 
@@ -72,10 +68,17 @@ export function windowStarts(range: Range, granularity: Granularity, zone: strin
   return starts;
 }
 
-/** The span of the same length right before. */
-export function before(range: Range): Range {
-  const [from, to] = [new Date(range.from).getTime(), new Date(range.to).getTime()];
-  return { from: new Date(from - (to - from)).toISOString(), to: range.from };
+/** As many windows of a zone right before: months are of different length, and so are some days. */
+export function before(range: Range, granularity: Granularity, zone: string): Range {
+  const count = windowStarts(range, granularity, zone).length;
+  const lengths = {
+    PT1M: { minutes: count },
+    PT1H: { hours: count },
+    P1D: { days: count },
+    P1M: { months: count },
+  };
+  const from = parseAbsolute(range.from, zone).subtract(lengths[granularity]);
+  return { from: floor(from, granularity).toAbsoluteString(), to: range.from };
 }
 
 const STEP_MS: Record<Granularity, number> = {

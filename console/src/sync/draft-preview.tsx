@@ -9,9 +9,14 @@ type Meter = Schemas["Meter"];
 type Defined = Schemas["NewReportPreviewRequest"]["report"];
 
 /** The bodies that a sync so defined would send for a window that is over. */
-export function usePreview(report: Defined, interval: Interval, meter: Meter | undefined) {
+export function usePreview(
+  report: Defined,
+  interval: Interval,
+  meter: Meter | undefined,
+  from?: string,
+) {
   const may = useMay();
-  const { window, choice, page, next, known } = useWindows(meter?.event_type, interval);
+  const { window, choice, page, next, known } = useWindows(meter?.event_type, interval, from);
   const settled = meter !== undefined && known;
   const found = useApi(
     ["preview", "report", report, window, page],

@@ -46,7 +46,7 @@ export default function EditSync() {
   const { slug = "" } = useParams<{ slug: string }>();
   const sync = useSync(slug);
   return (
-    <Answer of={sync}>
+    <Answer of={sync} page={`Edit ${slug}`} all={<Link href="/syncs">All syncs</Link>}>
       {(found) => (
         <Page
           title={
@@ -76,7 +76,7 @@ function useMeterOf(sync: Report): Schemas["Meter"] | undefined {
   const may = useMay();
   const path = { meterId: sync.meter.id };
   return useApi(
-    ["meters", sync.meter.key],
+    ["meters", sync.meter.key, "one"],
     async () => unwrap(await api.GET("/api/v3/metering/meters/{meterId}", { params: { path } })),
     undefined,
     may("meters:read"),
@@ -102,6 +102,7 @@ function Form({ sync }: { sync: Report }) {
     { slug, meter_id_or_key: sync.meter.id, query, ...(filter ? { filter } : {}) },
     isInterval(after.schedule.interval) ? after.schedule.interval : "1d",
     meter,
+    after.schedule.start_at,
   );
   const save = useMutation({
     mutationFn: () => put(sync, edit, false),

@@ -2,13 +2,13 @@ import { api, unwrap, type Schemas } from "../api.js";
 import { Answer, Copy, Facts, State, Time } from "../parts/basics.js";
 import { Opened } from "../parts/opened.js";
 import { grouped, many } from "../rules/figures.js";
-import { SLOW_MS, useApi, useParam } from "../state.js";
+import { setParams, SLOW_MS, useApi, useParam } from "../state.js";
 
 type Run = Schemas["Run"];
 
 /** The run that the URL names: its window, how it stands, and its manifest. */
 export function RunManifest({ sync }: { sync: Schemas["Report"] }) {
-  const [run, set] = useParam("run");
+  const [run] = useParam("run");
   const found = useApi(
     ["run", sync.id, run],
     async () =>
@@ -22,7 +22,7 @@ export function RunManifest({ sync }: { sync: Schemas["Report"] }) {
   );
   if (run === "") return null;
   return (
-    <Opened key={run} title="Manifest of the run" close={() => set("")}>
+    <Opened key={run} title="Manifest of the run" close={() => setParams({ run: "", after: "" })}>
       <Answer of={found}>{(one) => <Manifest of={one} />}</Answer>
     </Opened>
   );

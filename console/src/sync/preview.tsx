@@ -12,10 +12,12 @@ type Found = Schemas["ReportPreview"];
 
 const WINDOWS = 6;
 const BODIES = 20;
+const ENTRIES_SHOWN = 20;
 
 /** The last windows that ended before the newest event of a type, one of them chosen, and which of
- * its bodies are asked for. */
-export function useWindows(type: string | undefined, interval: Interval) {
+ * its bodies are asked for. `from` is what the windows of the schedule are counted from.
+ */
+export function useWindows(type: string | undefined, interval: Interval, from?: string) {
   const may = useMay();
   const [at, setAt] = useState(0);
   const [after, next] = useState("");
@@ -26,7 +28,7 @@ export function useWindows(type: string | undefined, interval: Interval) {
     type !== undefined && may("events:read"),
   );
   const newest = end.data ?? new Date().toISOString();
-  const windows = windowsUntil(newest, interval, Date.now(), WINDOWS);
+  const windows = windowsUntil(newest, interval, Date.now(), WINDOWS, from);
   const set = (chosen: number) => {
     next("");
     setAt(chosen);
@@ -36,7 +38,7 @@ export function useWindows(type: string | undefined, interval: Interval) {
     choice: { windows, at, set },
     page: { size: BODIES, ...(after ? { after } : {}) },
     next,
-    known: end.data !== undefined || !may("events:read"),
+    known: end.data !== undefined || end.isError || !may("events:read"),
   };
 }
 
@@ -150,18 +152,26 @@ function Figures({ of, words }: { of: number; words: string }) {
 function Entries({ body }: { body: string }) {
   const { usage } = JSON.parse(body) as Pick<Schemas["ReportMessage"], "usage">;
   return (
-    <Table
-      label="Entries of the body"
-      rows={usage.slice(0, 20)}
-      id={(one) => JSON.stringify(one.groupBy)}
-      columns={[
-        {
-          head: "Entry",
-          cell: (one) =>
-            Object.keys(one.groupBy).length === 0 ? "whole subject" : dimensions(one.groupBy),
-        },
-        { head: "Value", number: true, cell: (one) => grouped(one.valueText) },
-      ]}
-    />
+    <>
+      <Table
+        label="Entries of the body"
+        rows={usage.slice(0, ENTRIES_SHOWN)}
+        id={(one) => JSON.stringify(one.groupBy)}
+        columns={[
+          {
+            head: "Entry",
+            cell: (one) =>
+              Object.keys(one.groupBy).length === 0 ? "whole subject" : dimensions(one.groupBy),
+          },
+          { head: "Value", number: true, cell: (one) => grouped(one.valueText) },
+        ]}
+      />
+      {usage.length > ENTRIES_SHOWN && (
+        <p className="muted">
+          The first {ENTRIES_SHOWN} of {many(usage.length, "entry", "entries")}. The body below has
+          all.
+        </p>
+      )}
+    </>
   );
 }

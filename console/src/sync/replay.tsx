@@ -114,7 +114,7 @@ export function Replay({ sync }: { sync: Report }) {
           />
           <div className="notice" role="status">
             {count.error && settled ? (
-              <p className="fault">{count.error.message}</p>
+              <Failure error={count.error} />
             ) : counted === undefined ? (
               <p className="muted">Counting …</p>
             ) : counted === 0 ? (

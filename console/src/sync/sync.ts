@@ -5,7 +5,7 @@ import { SLOW_MS, useApi } from "../state.js";
 export function useSync(slug: string) {
   const path = { reportId: decodeURIComponent(slug) };
   return useApi(
-    ["reports", slug],
+    ["reports", slug, "one"], // a sync may be called as a list is
     async () => unwrap(await api.GET("/api/v3/metering/reports/{reportId}", { params: { path } })),
     SLOW_MS,
   );

@@ -1,7 +1,7 @@
 import { useState } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
-import { Answer, Card } from "../parts/basics.js";
+import { Answer, Card, Failure } from "../parts/basics.js";
 import { isInterval } from "../rules/windows.js";
 import { useApi, useMay } from "../state.js";
 import { useMeter } from "../meter/meter.js";
@@ -39,10 +39,11 @@ export function WindowPreview({ sync }: { sync: Schemas["Report"] }) {
 
 function Opened({ sync }: { sync: Schemas["Report"] }) {
   const meter = useMeter(sync.meter.key);
-  const { interval } = sync.schedule;
+  const { interval, start_at } = sync.ending_schedule ?? sync.schedule; // of windows that are over
   const { window, choice, page, next, known } = useWindows(
     meter.data?.event_type,
     isInterval(interval) ? interval : "1d",
+    start_at,
   );
   const found = useApi(
     ["preview", "sync", sync.id, window, page],
@@ -59,6 +60,8 @@ function Opened({ sync }: { sync: Schemas["Report"] }) {
     undefined,
     known,
   );
+  if (meter.data === undefined && meter.error)
+    return <Failure error={meter.error} retry={() => void meter.refetch()} />;
   return (
     <>
       <div className="filters">

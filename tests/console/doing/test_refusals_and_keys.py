@@ -24,6 +24,23 @@ def _conflict(server: Server, number: int) -> None:
     until("it is refused", FILLED_WITHIN_S, listed)
 
 
+def test_an_event_without_a_time_counts_when_it_was_received(
+    keyboard: Keyboard, server: Server
+) -> None:
+    sent = event(710, "acme", 4, 1) | {"type": "without-time"}  # no meter's: it is of now
+    del sent["time"]
+    assert server.ask("POST", f"{API}/events", [sent], BATCH).status == 202
+    query = urlencode({"source": "chat-api", "id": "r-710"})
+
+    def listed() -> bool:
+        return server.ask("GET", f"{API}/event-trace?{query}").status == 200
+
+    until("it is listed", FILLED_WITHIN_S, listed)
+    page = keyboard.watched.open(f"/event?{query}", "Event r-710")
+    expect(page.get_by_role("main")).to_contain_text("when it was received")
+    expect(page.get_by_role("main")).not_to_contain_text("never")
+
+
 def test_a_refusal_is_mended_before_it_is_sent_anew(keyboard: Keyboard, server: Server) -> None:
     _conflict(server, 700)
     page = keyboard.watched.open("/refusals", "Refusals")
@@ -35,7 +52,7 @@ def test_a_refusal_is_mended_before_it_is_sent_anew(keyboard: Keyboard, server: 
 
     keyboard.write("Data", "{")
     expect(keyboard.field("Data")).to_have_attribute("aria-invalid", "true")
-    keyboard.write("Data", '{"tokens": 2, "model": "large"}')
+    keyboard.write("Data", '{"tokens": 2.000000000000000001, "model": "large"}')
     keyboard.write("Time", "yesterday")
     keyboard.press("Send the mended event")
     expect(keyboard.field("Time")).to_have_attribute("aria-invalid", "true")
@@ -55,6 +72,7 @@ def test_a_refusal_is_mended_before_it_is_sent_anew(keyboard: Keyboard, server: 
     until("it counts", FILLED_WITHIN_S, counted)
     keyboard.follow("See what became of it")
     expect(page.get_by_text("The event that counts")).to_be_visible()
+    expect(page.get_by_label("The event", exact=True)).to_contain_text("2.000000000000000001")
 
 
 def test_a_refusal_is_dismissed_with_a_note(keyboard: Keyboard, server: Server) -> None:
@@ -85,6 +103,10 @@ def test_a_key_is_made_rotated_and_revoked(keyboard: Keyboard, server: Server) -
     expect(made).to_contain_text("mtl_")
     first = parse_token(made.inner_text().strip())
     keyboard.looked_at()
+    keyboard.press("Create the key")  # once more by mistake: what is shown once stays
+    expect(keyboard.field("Name")).to_have_attribute("aria-invalid", "true")
+    keyboard.refused(400)
+    assert parse_token(made.inner_text().strip()) == first
 
     row = page.get_by_role("region", name="Keys").get_by_role("row").filter(has_text="gateway")
     keyboard.reach(row.get_by_role("button", name="Rotate"))

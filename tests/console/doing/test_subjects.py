@@ -4,10 +4,19 @@ from urllib.parse import quote
 
 from playwright.sync_api import expect
 
-from tests.console.filling import API, BATCH, FILLED_WITHIN_S, event
+from tests.console.filling import API, BATCH, FILLED_WITHIN_S, LONG, event
 from tests.console.keyboard import Keyboard
 from tests.journey.client import Server
 from tests.journey.deadline import until
+
+
+def test_a_long_name_fits_in_a_dialog(keyboard: Keyboard) -> None:
+    page = keyboard.watched.open(f"/subject?key={LONG}", LONG)
+    keyboard.press("Erase")
+    dialog = page.get_by_role("alertdialog", name=f"Erase {LONG}?")
+    expect(dialog).to_be_visible()
+    assert dialog.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    page.keyboard.press("Escape")
 
 
 def test_a_subject_is_erased_only_by_its_key(keyboard: Keyboard, server: Server) -> None:

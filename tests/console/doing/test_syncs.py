@@ -35,6 +35,36 @@ def _sync(server: Server, receiver: Receiver, slug: str) -> Mailbox:
     return box
 
 
+def test_a_sync_may_have_the_name_of_a_page(
+    keyboard: Keyboard, server: Server, receiver: Receiver
+) -> None:
+    report: dict[str, object] = {"slug": "overview", "meter_id_or_key": "tokens"}
+    report |= {"type": "webhook", "endpoint": {"url": receiver.mailbox("page").url}}
+    report |= {"schedule": {"interval": "1d"}}
+    server.made(f"{API}/reports", report)
+    page = keyboard.watched.open("/", "Overview")
+    expect(page.get_by_role("region", name="Syncs")).to_be_visible()
+    keyboard.follow("Syncs")
+    keyboard.follow("overview")
+    page.get_by_role("heading", level=1, name="overview").wait_for()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    server.ask("DELETE", f"{API}/reports/overview")
+
+
+def test_a_preview_is_of_windows_that_the_sync_has(
+    keyboard: Keyboard, server: Server, receiver: Receiver
+) -> None:
+    report: dict[str, object] = {"slug": "from-five", "meter_id_or_key": "tokens"}
+    report |= {"type": "webhook", "endpoint": {"url": receiver.mailbox("from-five").url}}
+    report |= {"schedule": {"interval": "1d", "start_at": "2026-01-01T05:00:00Z"}}
+    server.made(f"{API}/reports", report)
+    page = keyboard.watched.open("/syncs/from-five", "from-five")
+    keyboard.press("Preview a window")
+    window = page.get_by_role("combobox", name="Window", exact=True)
+    expect(window).to_contain_text(re.compile("05:00 .* 05:00"))
+    server.ask("DELETE", f"{API}/reports/from-five")
+
+
 def test_a_sync_is_made_with_a_preview_and_a_test(
     keyboard: Keyboard, server: Server, receiver: Receiver
 ) -> None:

@@ -32,3 +32,15 @@ def test_a_number_leads_to_cells_slices_and_events(keyboard: Keyboard) -> None:
     expect(why.get_by_text("2026-01-05 11:00:00")).to_be_visible()
     expect(why.get_by_role("link", name="r-15")).to_be_visible()
     expect(why.get_by_text(re.compile("by minute"))).to_be_visible()
+
+
+def test_a_number_of_one_dimension_leads_to_the_events_of_that_one(keyboard: Keyboard) -> None:
+    page = keyboard.watched.open(
+        f"/meters/tokens?{JANUARY}&dimension=model&is=small", "Tokens used"
+    )
+    usage = page.get_by_role("region", name="Usage by window")
+    keyboard.reach(usage.get_by_role("row").filter(has_text="2026-01-02").get_by_role("button"))
+    page.keyboard.press("Enter")
+    why = page.get_by_role("dialog", name="Why 10?")
+    expect(why.get_by_text("1 event, checksum")).to_be_visible()  # and none of the large model
+    expect(why.get_by_role("link", name="r-12")).to_be_visible()

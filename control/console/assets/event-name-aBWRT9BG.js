@@ -1,1 +1,0 @@
-import{K as e,at as t,h as n}from"./index-Dhu9bmVx.js";var r=t();function i(e){return`/event?source=${encodeURIComponent(e.source)}&id=${encodeURIComponent(e.id)}`}function a({event:t,text:a}){return t?(0,r.jsx)(e,{href:i(t),children:(0,r.jsx)(n,{children:t.id})}):a===void 0?`unreadable`:(0,r.jsx)(`code`,{children:(0,r.jsx)(n,{children:a})})}export{i as n,a as t};

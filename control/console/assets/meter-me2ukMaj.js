@@ -1,1 +1,0 @@
-import{E as e,G as t,V as n}from"./index-Dhu9bmVx.js";function r(r){return e([`meters`,r],async()=>t(await n.GET(`/api/v3/metering/meters/{meterId}`,{params:{path:{meterId:r}}})))}export{r as t};

@@ -1,1 +1,0 @@
-import{ot as e,st as t}from"./index-Dhu9bmVx.js";var n=t(e(),1),r=400;function i(e){let t=JSON.stringify(e),[i,a]=(0,n.useState)(t);return(0,n.useEffect)(()=>{let e=setTimeout(()=>a(t),r);return()=>clearTimeout(e)},[t]),JSON.parse(i)}export{i as t};

@@ -1,1 +1,0 @@
-import{E as e,G as t,V as n,w as r}from"./index-Dhu9bmVx.js";function i(i){let a={reportId:decodeURIComponent(i)};return e([`reports`,i],async()=>t(await n.GET(`/api/v3/metering/reports/{reportId}`,{params:{path:a}})),r)}export{i as t};

@@ -62,7 +62,6 @@ class FaustWorker:
         self._fed_end: dict[int, int] = {}  # after what Faust brought, or should have
         self._openings = Openings(aggregator, standing)
         self._behind: set[int] = set()  # what came while they were prepared is not read yet
-        self._fresh: set[int] = set()  # of these, taken on and never read up to where they were
         self._revoked: set[int] = set()
         self._full = False  # Faust is kept from bringing more
         self._lag = LagWatch(aggregator.log)
@@ -163,10 +162,10 @@ class FaustWorker:
             return False
         if self._housekeeping.room.is_full:
             return False  # it is brought for whoever has the turn
-        taken_on = number in self._aggregator.partitions
-        if number not in self._held or (taken_on and number not in self._behind):
+        partition = self._aggregator.partitions.get(number)
+        if number not in self._held or (partition is not None and number not in self._behind):
             return False
-        catches_up = not taken_on or number in self._fresh
+        catches_up = partition is None or partition.next_offset < partition.log_end
         most = self._bounds.ahead if catches_up else self._bounds.held
         return self._held[number].count > most
 
@@ -208,7 +207,6 @@ class FaustWorker:
             end = self._aggregator.partitions[number].log_end
             self._fed_end[number] = max(end, self._fed_end.get(number, 0))
             self._behind.add(number)
-            self._fresh.add(number)
         return True
 
     def _may_grow(self, number: int) -> bool:
@@ -319,7 +317,6 @@ class FaustWorker:
             if asyncio.get_running_loop().time() > ends:
                 return
         self._behind.discard(number)
-        self._fresh.discard(number)
 
     def _turn_s(self) -> float:
         """How long a partition is read again at a time: longer where nobody else waits."""
@@ -361,7 +358,6 @@ class FaustWorker:
 
     def _let_go(self, numbers: set[int]) -> None:
         self._behind -= numbers
-        self._fresh -= numbers
         for number in numbers:
             self._aggregator.close(number)
             self._held.pop(number, None)

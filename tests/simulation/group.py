@@ -167,7 +167,6 @@ class SimulatedFaustWorker(FaustWorker):
         self._fed_end = {}
         self._openings = Openings(aggregator, self._standing)
         self._behind = set()
-        self._fresh = set()
         self._full = False
         self._counted = self._uncounted = 0
         self._past_looked_ms = {}

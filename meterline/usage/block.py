@@ -322,7 +322,7 @@ class Renewal(NamedTuple):
 
 
 def may_be_readable(
-    block: Block, there: Iterable[Block], sources: Collection[int], partitions: int = 0
+    block: Block, there: Iterable[Block], sources: Collection[int], partitions: int
 ) -> bool:
     """Whether a block may become readable beside those that are there, in place of its `sources`.
 

@@ -104,7 +104,7 @@ class BlocksState:
     known: list["Known"] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
     unsealed: Callable[[], Collection[int]] = tuple  # revisions that blocks are made without
-    may: Callable[[Block, Iterable[Block], Collection[int]], bool] = may_be_readable
+    may: Callable[[Block, Iterable[Block], Collection[int], int], bool] = may_be_readable
     unsettled: Callable[[], bool] = lambda: False  # whether an erasure lets no block be made
     hidden: Callable[[], tuple[Hidden, ...]] = tuple
     dropped: Callable[[], tuple[Dropped, ...]] = tuple  # cells of a minute that are not kept
@@ -129,7 +129,8 @@ class BlocksState:
         self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
     ) -> bool:
         """Have a block read, in the place of others."""
-        if not self.may(block, self.records.values(), sources):
+        partitions = self.progress.layout(block.log).partitions
+        if not self.may(block, self.records.values(), sources, partitions):
             self.met["blocks that came too late"] += 1
             return False
         self.met["blocks merged" if sources else "blocks made"] += 1

@@ -38,6 +38,7 @@ def _block(
     return Block(number, 1, stretches, after, upto, 0, 0, state, 0, {"hours": rows})
 
 
+PARTITIONS = 2  # of the log that these blocks are made of
 FIRST, SECOND, THIRD = (
     _stretches((0, 4), (0, 0)),
     _stretches((4, 9), (0, 3)),
@@ -89,9 +90,9 @@ def _making(number: int, stretches: Stretches, after: int = 0, upto: int = 5) ->
 
 def test_a_block_continues_the_columns_or_is_refused() -> None:
     there = [_block(1, FIRST), _making(2, SECOND), _making(3, THIRD), _making(4, FIRST)]
-    assert may_be_readable(there[1], there, ())
-    assert not may_be_readable(there[2], there, ())
-    assert not may_be_readable(there[3], there, ())
+    assert may_be_readable(there[1], there, (), PARTITIONS)
+    assert not may_be_readable(there[2], there, (), PARTITIONS)
+    assert not may_be_readable(there[3], there, (), PARTITIONS)
 
 
 def test_a_new_column_that_leaves_out_a_partition_of_the_log_is_refused() -> None:
@@ -108,29 +109,31 @@ def test_a_new_column_that_leaves_out_a_partition_of_the_log_is_refused() -> Non
 def test_a_block_that_was_given_up_is_refused() -> None:
     block = _making(2, SECOND)
     there = [_block(1, FIRST), replace(block, state=BlockState.GONE)]
-    assert not may_be_readable(block, there, ())
-    assert not may_be_readable(block, there[:1], ())
+    assert not may_be_readable(block, there, (), PARTITIONS)
+    assert not may_be_readable(block, there[:1], (), PARTITIONS)
 
 
 def test_newer_revisions_continue_a_column_or_are_refused() -> None:
     there = [_block(1, FIRST, 0, 3), _making(2, FIRST, 3, 5), _making(3, FIRST, 4, 5)]
-    assert may_be_readable(there[1], there, ())
-    assert not may_be_readable(there[2], there, ())
+    assert may_be_readable(there[1], there, (), PARTITIONS)
+    assert not may_be_readable(there[2], there, (), PARTITIONS)
     there.append(_block(4, FIRST, 3, 6))
-    assert not may_be_readable(there[1], there, ())
+    assert not may_be_readable(there[1], there, (), PARTITIONS)
 
 
 def test_a_merged_block_has_what_its_sources_have() -> None:
     both = _stretches((0, 9), (0, 3))
     merged = _making(9, both)
     there = [_block(1, FIRST), _block(2, SECOND), merged]
-    assert may_be_readable(merged, there, (1, 2))
-    assert not may_be_readable(merged, there, (1,))
+    assert may_be_readable(merged, there, (1, 2), PARTITIONS)
+    assert not may_be_readable(merged, there, (1,), PARTITIONS)
     assert not may_be_readable(
-        merged, [replace(there[0], state=BlockState.REPLACED), *there[1:]], (1, 2)
+        merged, [replace(there[0], state=BlockState.REPLACED), *there[1:]], (1, 2), PARTITIONS
     )
     newer = [*there, _block(3, FIRST, 5, 7)]
-    assert not may_be_readable(merged, newer, (1, 2)), "a newer revision would be left behind"
+    assert not may_be_readable(merged, newer, (1, 2), PARTITIONS), (
+        "a newer revision would be left behind"
+    )
 
 
 def test_a_slice_whose_rows_change_is_also_in_blocks_in_the_making() -> None:
@@ -168,7 +171,7 @@ def test_no_slice_and_revision_is_ever_read_twice_or_lost(seed: int) -> None:
             waiting.append(made)
         if waiting and rng.random() < 0.8:
             block, sources = waiting.pop(rng.randrange(len(waiting)))
-            if may_be_readable(block, there, sources):
+            if may_be_readable(block, there, sources, PARTITIONS):
                 there = [_moved(it, block.number, sources) for it in there]
         _check(there)
 

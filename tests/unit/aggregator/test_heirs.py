@@ -17,10 +17,10 @@ from meterline.meter import Aggregation
 from meterline.ports import Unavailable
 from meterline.usage import SliceId
 from meterline.window import HOUR_MS
+from tests.unit.aggregator.dropping import DAY_FROM_MS
 from tests.unit.aggregator.test_blocks import Blocks
 from tests.unit.aggregator.world import Meters, World
 
-EVENTS_MS = 1_767_225_600_000  # the first of all events of a world
 FIRST = Growth(1, 2, 1_000)
 SECOND = Growth(2, 4, 2_000)
 
@@ -122,7 +122,7 @@ async def test_a_block_without_the_new_partitions_is_not_read(
     grown: World, fresh_numbers: Iterator[int]
 ) -> None:
     """What they have would be missing in each answer, but for late events."""
-    grown.clock.at_ms = EVENTS_MS
+    grown.clock.at_ms = DAY_FROM_MS
     blocks = Blocks(grown, Meters(0))
     meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
     maker = blocks.maker()

@@ -3,6 +3,7 @@ import createFetchClient from "openapi-fetch";
 import type { components, paths } from "../../clients/typescript/src/generated/v3.js";
 import { ProblemError, unwrap } from "../../clients/typescript/src/problem.js";
 import { queryString } from "../../clients/typescript/src/query.js";
+import { parsed } from "./rules/exact.js";
 
 export { ProblemError, queryString, unwrap };
 export type Schemas = components["schemas"];
@@ -76,6 +77,11 @@ export async function text(path: string, init: RequestInit = {}): Promise<string
   const answer = await asked(path, { ...init, headers: { ...OWN, ...init.headers } });
   if (answer.ok) return answer.text();
   throw new ProblemError(answer.status, await answer.json().catch(() => undefined));
+}
+
+/** What an address answers as JSON, with its numbers as they are written. */
+export async function exact<T>(path: string): Promise<T> {
+  return parsed(await text(path)) as T;
 }
 
 export interface Session {

@@ -1,6 +1,5 @@
-import { API, api, queryString, text, unwrap, type Schemas } from "../api.js";
+import { API, api, exact, queryString, unwrap, type Schemas } from "../api.js";
 import { pathsIn } from "../rules/draft.js";
-import { parsed } from "../rules/exact.js";
 import { useApi, useMay } from "../state.js";
 
 const LOOKED_AT = 100;
@@ -34,8 +33,7 @@ export function useSample(type: string): Sample | undefined {
     ["recent", "event", type],
     async () => {
       const query = { filter: { type: { eq: type } }, page: { size: 1 } };
-      const json = await text(`${API}/events?${queryString(query)}`); // with numbers as they were sent
-      const { data } = parsed(json) as Schemas["EventPage"];
+      const { data } = await exact<Schemas["EventPage"]>(`${API}/events?${queryString(query)}`);
       return data[0]?.event ?? null;
     },
     undefined,

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { API, api, text, unwrap, type Schemas } from "../api.js";
+import { API, api, exact, unwrap, type Schemas } from "../api.js";
 import {
   Answer,
   Card,
@@ -20,7 +20,7 @@ import {
 import { Opened } from "../parts/opened.js";
 import { EventName } from "../parts/event-name.js";
 import { Dismiss, Mend, Settled } from "../refusal/mend.js";
-import { parsed, printed } from "../rules/exact.js";
+import { printed } from "../rules/exact.js";
 import { setParams, useApi, useMay, useParam } from "../state.js";
 
 export default function Refusals() {
@@ -125,10 +125,9 @@ function Contents({ id }: { id: string }) {
   const client = useQueryClient();
   const may = useMay();
   const params = { path: { refusalId: id } };
-  const found = useApi(["refusal", id], async () => {
-    const json = await text(`${API}/refusals/${encodeURIComponent(id)}`);
-    return parsed(json) as Schemas["RefusalContents"];
-  });
+  const found = useApi(["refusal", id], () =>
+    exact<Schemas["RefusalContents"]>(`${API}/refusals/${encodeURIComponent(id)}`),
+  );
   const done = () => client.invalidateQueries();
   const redrive = useMutation({
     mutationFn: async () =>

@@ -1,15 +1,11 @@
-import { API, text, type Schemas } from "../api.js";
-import { parsed } from "../rules/exact.js";
+import { API, exact, type Schemas } from "../api.js";
 import { useApi } from "../state.js";
 
 /** What became of an event and its copies, with the numbers as they were sent. */
 export function useTrace(source: string, id: string, every?: number) {
   return useApi(
     ["trace", source, id],
-    async () => {
-      const query = new URLSearchParams({ source, id });
-      return parsed(await text(`${API}/event-trace?${query}`)) as Schemas["EventTrace"];
-    },
+    () => exact<Schemas["EventTrace"]>(`${API}/event-trace?${new URLSearchParams({ source, id })}`),
     every,
   );
 }

@@ -1,1 +1,0 @@
-import{$ as e,Y as t,o as n}from"./useHover-C9_SK_1a.js";import{dt as r,ut as i}from"./index-B_nnLP3H.js";var a=r(i(),1),o=(0,a.createContext)({}),s=n(function(n,r){[n,r]=t(n,r,o);let{elementType:i=`span`,...s}=n,c=e[i];return a.createElement(c,{className:`react-aria-Text`,...s,ref:r})});export{o as n,s as t};

@@ -1,1 +1,0 @@
-import{B as e,lt as t}from"./index-B_nnLP3H.js";var n=t();function r({of:t}){return/^-?0(\.0+)?$/.test(t)?(0,n.jsx)(`span`,{className:`muted`,children:`0`}):t.startsWith(`-`)?e(t):`+${e(t)}`}export{r as t};

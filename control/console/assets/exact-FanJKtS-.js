@@ -1,1 +1,0 @@
-var e=/"\uFDD0(-?\d[\d.eE+-]*)"/g,t=/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;function n(e){return JSON.parse(e),JSON.parse(e.replace(t,i))}function r(t,n){return(JSON.stringify(t,null,n)??``).replace(e,`$1`)}function i(e){return e.startsWith(`"`)||JSON.stringify(Number(e))===e?e:`"﷐${e}"`}export{r as n,n as t};

@@ -1,1 +1,0 @@
-import{O as e,W as t,Y as n}from"./index-B_nnLP3H.js";function r(r){return e([`meters`,r,`one`],async()=>n(await t.GET(`/api/v3/metering/meters/{meterId}`,{params:{path:{meterId:r}}})))}export{r as t};

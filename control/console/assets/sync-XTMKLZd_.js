@@ -1,1 +1,0 @@
-import{E as e,O as t,W as n,Y as r}from"./index-B_nnLP3H.js";function i(i){let a={reportId:decodeURIComponent(i)};return t([`reports`,i,`one`],async()=>r(await n.GET(`/api/v3/metering/reports/{reportId}`,{params:{path:a}})),e)}export{i as t};

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,8 @@ from meterline.backends.control_store.migrate import migrate
 from tests.deploy.image import Image, build
 from tests.scratch import memory_folder
 from tests.services.choose import open_service
+from tests.services.fallen import started_again, words_of
+from tests.services.local import fallen
 from tests.services.service import Service, ServiceError
 from tests.side_by_side import SideBySide, turn
 from tests.tiers import MARKS, Tier, folder_of, holds_some, tier_of
@@ -84,6 +86,23 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         sys.stderr.write(f"\n{report.nodeid} failed in its {report.when}\n{report.longreprtext}\n")
         sys.stderr.flush()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails tells of processes that ended by themselves."""
+    report = yield
+    if report.failed:
+        report.sections += [("a process that ended", words_of(service)) for service in fallen()]
+    return report
+
+
+@pytest.fixture(autouse=True)
+def servers_that_run() -> Iterator[None]:
+    """A server that ended by itself fails the test that it was used by, and no other."""
+    yield
+    if told := started_again():
+        pytest.fail("\n".join(told), pytrace=False)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -116,8 +116,15 @@ def spawned(service: "LocalService") -> Process:
 Begin = Callable[["LocalService"], Process]
 """How the process of a service is begun."""
 
+_begun: set["LocalService"] = set()
 
-@dataclass(slots=True)
+
+def fallen() -> list["LocalService"]:
+    """Services that nobody ended, and that run no more."""
+    return [service for service in set(_begun) if service.ended() is not None]
+
+
+@dataclass(slots=True, eq=False)
 class LocalService:
     """A server process of ours; `problem()` returns why it does not serve yet, or None."""
 
@@ -160,6 +167,7 @@ class LocalService:
         if self._process is not None:
             return
         self._process = self.begin(self)
+        _begun.add(self)
         deadline = time.monotonic() + self.start_within_s
         while (reason := self.problem()) is not None:
             code = self._process.poll()
@@ -167,7 +175,7 @@ class LocalService:
                 time.sleep(POLL_S)
                 continue
             ended = f"ended with code {code}" if code is not None else f"does not serve: {reason}"
-            tail = self._log_tail()
+            tail = self.last_words()
             self.kill()
             message = f"{self.name} {ended}; its last words in {self.log_path}:\n{tail}"
             raise ServiceError(message)
@@ -201,6 +209,7 @@ class LocalService:
             psutil.wait_procs(family, timeout=STOP_WITHIN_S)
         self._process.wait()
         self._process = None
+        _begun.discard(self)
 
     def stop(self) -> None:
         """See `Service.stop`."""
@@ -211,7 +220,8 @@ class LocalService:
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _log_tail(self) -> str:
+    def last_words(self) -> str:
+        """The end of what it printed."""
         raw = self.log_path.read_bytes()[-LOG_TAIL_BYTES:]
         return raw.decode(errors="replace").strip() or "(it printed nothing)"
 

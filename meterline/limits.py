@@ -460,6 +460,7 @@ START_REFUSALS_MAX: Final = 4
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
 CATALOGUE_PAUSE_MS_MAX: Final = 60_000  # a clock that jumped meanwhile must not hold a new one up
 ADOPT_LOOKED_EVENTS: Final = 16  # folded for a new meter, before it is looked who else has work
+OPEN_TYPES_MAX: Final = 1_024  # of events of an open slice that are known: whether it has any of a new meter
 ADOPT_FOLDS_MAX: Final = 1 << 22  # events of open slices times new meters, at once: as many rows
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often,
 CLAIM_IDLE_MS: Final = 2_000  # and so seldom while nothing moves: each asking is a transaction

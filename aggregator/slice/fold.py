@@ -33,6 +33,7 @@ class SliceFold:
         "_members",
         "_new_members",
         "_rejected",
+        "_revisions",
         "_tallies",
         "id",
     )
@@ -41,6 +42,7 @@ class SliceFold:
         self.id = slice_id
         self._measures = measures
         self._tallies: dict[Cell, Tally] = {}
+        self._revisions: set[int] = set()  # of the tallies
         self._changed: list[Cell] = []
         self._members: set[tuple[Cell, bytes]] = set()
         self._new_members: list[MemberRow] = []
@@ -75,6 +77,7 @@ class SliceFold:
             tally = tallies.get(cell)
             if tally is None:
                 tally = tallies[cell] = Tally()
+                self._revisions.add(measure.revision)
             if not tally.changed:
                 tally.changed = True
                 self._changed.append(cell)
@@ -121,7 +124,8 @@ class SliceFold:
         """Go on with other measures, as if all had been folded by them from the beginning: the
         revisions that are new were folded `ahead`, those that are `gone` are forgotten.
         """
-        if gone:
+        if not self._revisions.isdisjoint(gone):  # else nothing goes, and all of it is looked at
+            self._revisions -= gone
             self._tallies = {it: tally for it, tally in self._tallies.items() if it[0] not in gone}
             self._changed = [cell for cell in self._changed if cell[0] not in gone]
             self._members = {it for it in self._members if it[0][0] not in gone}
@@ -129,12 +133,18 @@ class SliceFold:
             self._rejected = [row for row in self._rejected if row.revision not in gone]
         if ahead is not None:  # a cell names its revision: none of these is in both
             tallies, changed, members, new_members, rejected = ahead.released()
+            self._revisions |= ahead.revisions
             self._tallies |= tallies
             self._changed += changed
             self._members |= members
             self._new_members += new_members
             self._rejected += rejected
         self._measures = measures
+
+    @property
+    def revisions(self) -> frozenset[int]:
+        """Those that have tallies."""
+        return frozenset(self._revisions)
 
     def released(self) -> _Released:
         """All that it holds; it is not used any more."""

@@ -13,7 +13,12 @@ from aggregator.slice.fold import NO_KEY, SliceFold
 from aggregator.slice.new_keys import NewKeys
 from aggregator.slice.verdict import Seen, judged
 from meterline.event import Event, Record, Unreadable, Verdict, position, record_digest
-from meterline.limits import OPEN_CELL_BYTES, OPEN_KEY_BYTES, REJECT_TEXT_BYTES_MAX
+from meterline.limits import (
+    OPEN_CELL_BYTES,
+    OPEN_KEY_BYTES,
+    OPEN_TYPES_MAX,
+    REJECT_TEXT_BYTES_MAX,
+)
 from meterline.meter import Measures
 from meterline.usage import (
     NO_POSITION,
@@ -42,7 +47,13 @@ _OF_REVISIONS = ("members", "rejected", "late_members")
 class OpenSlice:
     """The slice that begins with the first record it is given."""
 
-    def __init__(self, slice_id: SliceId, append_ms: int, measures: Measures) -> None:
+    def __init__(
+        self,
+        slice_id: SliceId,
+        append_ms: int,
+        measures: Measures,
+        types_max: int = OPEN_TYPES_MAX,
+    ) -> None:
         self.id = slice_id
         self.end = slice_id.slice  # offset after the last record taken in
         self.begun_ms = append_ms
@@ -58,6 +69,8 @@ class OpenSlice:
         self._seen: list[SeenRow] = []
         self._counted: dict[str, Counted] = dict.fromkeys((*_OF_EVENTS, *_OF_REVISIONS), _EMPTY)
         self._of_revisions: dict[tuple[str, int], Counted] = {}  # table, revision
+        self._types: set[tuple[str, str]] = set()  # namespace and type of each new event,
+        self._types_max = types_max  # or of so many: then more of them are not known
         self._ahead: SliceFold | None = None
         self.lacks_before: int | None = None  # what is ahead lacks the events below this offset
         self.added_to = -1  # position of the last event that was added earlier to what is ahead
@@ -66,11 +79,16 @@ class OpenSlice:
 
     def look_ahead(self, measures: Measures) -> None:
         """Count by these as well from here on, for `adopt`. What was taken in before must be added
-        with `add_earlier`.
+        with `add_earlier`, unless none of it counts by these.
         """
         self._ahead = SliceFold(self.id, measures)
-        self.lacks_before = self.end if self.border.events else None
+        self.lacks_before = self.end if self._may_have(measures) else None
         self.added_to = -1
+
+    def _may_have(self, measures: Measures) -> bool:
+        """Whether a new event so far counts by these; True where that is not known."""
+        types = self._types
+        return len(types) >= self._types_max or not types.isdisjoint(measures)
 
     def add_earlier(self, event: Event, at: int) -> None:
         """A new event of before, to what is ahead; in any order, each once."""
@@ -104,6 +122,7 @@ class OpenSlice:
         """
         assert record.offset >= self.end, "records come in order, each once"
         keys, ahead = self._keys, self._ahead
+        types, types_max = self._types, self._types_max
         offset = record.offset
         base = position(offset, 0)
         new_before = len(self._seen)
@@ -121,6 +140,8 @@ class OpenSlice:
                     continue
             keys.add(key, at, append_ms, item.check)
             self._count(offset, place, append_ms, item)
+            if len(types) < types_max:
+                types.add((item.namespace, item.type))
             self._fold.add(item, at)
             if ahead is not None:
                 ahead.add(item, at)

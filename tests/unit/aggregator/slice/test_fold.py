@@ -3,6 +3,7 @@
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -71,12 +72,12 @@ values: st.SearchStrategy[object] = st.one_of(
 
 
 @st.composite
-def events(draw: st.DrawFn) -> Event:
+def events(draw: st.DrawFn, types: Sequence[str] = ("t",)) -> Event:
     document = {
         "specversion": "1.0",
         "id": draw(st.sampled_from("abcdefgh")),
         "source": "s",
-        "type": "t",
+        "type": draw(st.sampled_from(types)),
         "subject": draw(st.sampled_from(["x", "y"])),
         "time": f"2026-01-01T00:0{draw(st.sampled_from(TIMES))}Z",
         "data": {"v": draw(values), "g": draw(st.sampled_from(["p", 1, None]))},

@@ -30,8 +30,8 @@ UsageLost = Annotated[
     str | None,
     Field(
         description="Id of a usage store that is lost. Everything that the log still holds is "
-        "counted again into the new store. Set it only if there is no backup; the error names the "
-        "id.",
+        "counted again into the new store, which must be empty. Set it only if there is no backup; "
+        "the error names the id.",
         examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
     ),
 ]

@@ -10,10 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from meterline.ports import StoreLost, Unavailable, Unsuitable
+from meterline.usage.integrity.messages import (
+    lost_message,
+    not_empty_message,
+    other_store_message,
+)
 from meterline.usage.ports import Life
 from meterline.usage.retention.periods import Kept
 
 BEFORE: Final = -1  # below the first slice of a partition
+ID_TABLE: Final = "installation"  # where the usage store keeps its id
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -224,7 +230,7 @@ class UsageIntegrity:
         """Give both stores an id where they are new, else compare them.
 
         Raises `Unsuitable` with what is missing and what to do; not for a loss that was accepted by
-        the id of the lost store.
+        the id of the lost store, where the one that is there is empty.
         """
         sealed, there = await self._look()
         if there.ids and sealed.store_id is None:
@@ -237,7 +243,7 @@ class UsageIntegrity:
             # Another process may have given it its id in between, and counted.
             there = await self._holdings(self._known)
         if there.ids and known not in there.ids:
-            raise Unsuitable(_other_store(known, there.ids))
+            raise Unsuitable(other_store_message(known, there.ids))
         message = missing(self._known.need, self._known.last, there)
         if not message and new_though_counted and not there.ids:
             message = "it is new and empty"
@@ -246,11 +252,21 @@ class UsageIntegrity:
             if not there.ids:
                 await self._store.adopt(self.store_id)
         elif known is not None and lost_accepted == known:
+            await self._check_empty(known)
             self.store_id = await self._ledger.bind(fresh_id, known)
             await self._store.adopt(self.store_id)
             self._known = _Known()
         else:
-            raise Unsuitable(lost_message(message) + _way_on(known))
+            raise Unsuitable(lost_message(message, known))
+
+    async def _check_empty(self, lost: str) -> None:
+        """Raise `Unsuitable` where the store has rows of any log and time: what is counted again
+        need not replace them, since the log may begin later by now.
+        """
+        there = await self._store.holdings(self._log, {}, {})
+        left = {table: rows for table, rows in there.rows.items() if rows and table != ID_TABLE}
+        if left:
+            raise Unsuitable(not_empty_message(lost, left))
 
     def beside(self, store: UsageHoldings) -> "UsageIntegrity":
         """The same comparison, begun, by another way to the same store: who reads must not keep
@@ -274,7 +290,7 @@ class UsageIntegrity:
         if there.ids != (self.store_id,):
             message = f"it has the id {', '.join(there.ids) or 'of no store'}"
         if message:
-            raise StoreLost(lost_message(message) + _way_on(self.store_id))
+            raise StoreLost(lost_message(message, self.store_id))
         if damaged(sealed, there):  # or dropped in between, which the control store was told of
             sealed, there = await self._look()
         if lacking := damaged(sealed, there):
@@ -364,37 +380,3 @@ class UsageIntegrity:
         known.add(sealed.rows, after)
         self._known = known
         return sealed, known
-
-
-def lost_message(what: str) -> str:
-    """The beginning of each message about a lost store."""
-    return f"the usage store has lost what was counted: {what}."
-
-
-def _way_on(known: str | None) -> str:
-    message = (
-        " Nothing is answered, counted or delivered from it. Check that usage_url or data_dir is"
-        " right and that the volume is mounted. Else restore the newest backup of all three stores"
-    )
-    if known is None:
-        return message
-    return (
-        f"{message}. If there is none, begin with an empty usage store, and set usage_lost to"
-        f" {known}: everything that the log still holds is then counted again (docs/operations.md,"
-        " 'When a store is lost or damaged')"
-    )
-
-
-def _other_store(known: str | None, found: tuple[str, ...]) -> str:
-    ids = ", ".join(found)
-    if known is None:
-        return (
-            f"the control store is new, but the usage store ({ids}) was counted into before: the"
-            " control store is lost, or the settings lead to another one. Point control_url or"
-            " data_dir to the right one, or restore its backup. To start anew, use a new usage"
-            " store (usage_url, or an empty data_dir) and a new log"
-        )
-    return (
-        f"the usage store has the id {ids}, but this control store counts into {known}: it belongs"
-        " to another installation. Point usage_url and control_url to stores that belong together"
-    )

@@ -1,6 +1,7 @@
 """The comparison of control store and usage store, over both databases and both engines."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -208,6 +209,37 @@ async def test_a_store_is_refused_that_is_empty_older_or_of_another() -> None:
     stores.known = None
     with pytest.raises(Unsuitable, match="the control store is new"):
         await begun(stores)
+
+
+async def test_a_store_that_has_rows_is_not_counted_into_anew() -> None:
+    """An older copy: what is counted again need not replace its rows, so they would count twice."""
+    stores = Stores()
+    await begun(stores)
+    stores.rows = [SealedRows(1, 30, 1, 7, 0, 2, 0, 0, 7)]
+    older = Holdings(("fresh",), {"installation": 1, "events": 6, "seen": 6}, set())
+    for there in (older, replace(older, ids=())):
+        stores.there = there
+        with pytest.raises(Unsuitable, match=r"still has rows: 6 in the table seen.*empty usage"):
+            await begun(stores, lost="fresh")
+        assert (stores.known, stores.there, len(stores.rows)) == ("fresh", there, 1)
+    stores.there = replace(older, rows={"installation": 1, "events": 0})
+    await begun(stores, lost="fresh")
+    assert stores.rows == []
+
+
+async def test_the_oldest_rows_of_all_keep_a_store_from_being_counted_into_anew(
+    usage_store: ClickHouseUsageStore, control_database: Database, fresh_numbers: Iterator[int]
+) -> None:
+    log = next(fresh_numbers)
+    progress, ledger = SqlProgressStore(control_database), SqlSealLedger(control_database)
+    integrity = UsageIntegrity(ledger, ClickHouseHoldings(usage_store.connection), log, 1)
+    await ledger.bind("lost")
+    await ClickHouseHoldings(usage_store.connection).adopt("lost")
+    await usage_store.write(Flush(accounts=[AccountRow(log, 0, 0, 1, 4, 1, 1, 1, 1)]))
+    await progress.seal(seal(log, 0, 40))
+    with pytest.raises(Unsuitable, match="still has rows"):
+        await integrity.begin("fresh", "lost")
+    assert await ledger.counted(), "nothing was forgotten"
 
 
 async def test_seals_that_tell_of_less_are_all_read_again() -> None:

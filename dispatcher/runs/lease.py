@@ -1,11 +1,14 @@
-"""The lease of a run: it is renewed while the bodies of the run are written in chunks. So memory is
-bounded, however many subjects there are.
+"""The lease of a run: it is renewed as long as the run is worked at, however long one question
+takes. Bodies are written in chunks, so memory is bounded, however many subjects there are.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from meterline import limits
 from meterline.delivery import DeliveryDraft
+from meterline.ports import Unavailable
 from meterline.report import Claim, ReportStore
 
 
@@ -26,9 +29,30 @@ class Holding:
         self._lease_ms = lease_ms
         self._instant = instant
         self._renew_at_ms = instant() + lease_ms // 3
+        self._lost = False
+
+    @asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        """Within it the lease is renewed whatever is waited for: a question may take longer than
+        one lease, and two dispatchers that take a run from each other never make it.
+        """
+        renewing = asyncio.create_task(self._renew_for_ever())
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    async def _renew_for_ever(self) -> None:
+        while not self._lost:
+            await asyncio.sleep(self._lease_ms / 3_000)
+            with suppress(LeaseLost, Unavailable):  # `keep` tells of it
+                await self._stage(())
 
     async def keep(self) -> None:
         """Renew the lease where a third of it is gone. Raises `LeaseLost`."""
+        if self._lost:
+            raise LeaseLost
         if self._instant() >= self._renew_at_ms:
             await self._stage(())
 
@@ -49,5 +73,6 @@ class Holding:
     async def _stage(self, chunk: Sequence[DeliveryDraft]) -> None:
         now_ms = self._instant()
         if not await self._reports.stage(self._claim, chunk, now_ms + self._lease_ms):
+            self._lost = True
             raise LeaseLost
         self._renew_at_ms = now_ms + self._lease_ms // 3

@@ -206,7 +206,8 @@ async def _make(
             return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
         claim = replace(claim, report=it.report)
         making = Making(it, claim, holding, baseline, reports, sources.corrections)
-        return await _tell(sources, making, answers, now_ms)
+        async with holding.renewed():
+            return await _tell(sources, making, answers, now_ms)
     except LeaseLost:
         return False
     except Problem as problem:

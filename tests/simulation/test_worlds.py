@@ -31,7 +31,7 @@ MENDED = {
     "success within the produce deadline": (14, 47),
     "the account in the count-back": (85,),
     "pauses that end when a clock is set back": (62, 77),
-    "decided is what was staged": (21,),
+    "decided is what was staged": (3, 219),
     "blocks that a slow clock made": (9, 10),
     "slices that somebody else has sealed": (1,),
     "events that came back without data": (2,),

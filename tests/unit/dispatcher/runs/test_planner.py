@@ -1,8 +1,6 @@
 """The planner's steps: due, complete, made once, whoever dies on the way."""
 
 import asyncio
-from dataclasses import replace
-from itertools import chain, repeat
 
 import pytest
 
@@ -160,57 +158,6 @@ async def test_a_run_made_again_after_a_crash_has_the_same_ids_and_bytes(
     assert manifest.digest == manifest_digest([(d.id, d.digest) for d in written])
 
 
-async def test_a_run_that_takes_long_keeps_its_lease(rig: Rig) -> None:
-    rig.usage.cells = {(f"s{n:04}", "a", START_MS): UNIT for n in range(3_000)}
-    report = await rig.report(URL)
-    await rig.complete(LATER_MS)
-    await find_due(rig.reports, END_MS, 10)
-    ((run, _),) = await rig.reports.undecided(END_MS, 10)
-    terms = replace(rig.plan_terms, lease_ms=1_000)
-    now_ms = END_MS
-    thefts = []
-
-    def instant() -> int:
-        nonlocal now_ms
-        now_ms += 200  # so that all of it takes longer than a lease
-        return now_ms
-
-    async def steal() -> None:
-        while now_ms < END_MS + 2_000:
-            claim = await rig.reports.claim_run(run.id, f"thief{now_ms}", now_ms, now_ms + 1)
-            thefts.append(claim)
-            await asyncio.sleep(0.005)
-
-    tasks = []
-
-    async def begin() -> None:
-        tasks.append(asyncio.create_task(steal()))
-
-    rig.usage.meanwhile = begin
-    assert await make_runs(rig.sources, terms, instant, "h") == 1
-    assert now_ms > END_MS + 2_000
-    await asyncio.gather(*tasks)
-    assert set(thefts) == {None}
-    assert (await first_run(rig, report)).state is RunState.DELIVERING
-
-
-async def test_who_lost_its_lease_leaves_the_run_to_others(rig: Rig, report: Report) -> None:
-    await rig.complete(LATER_MS)
-    await find_due(rig.reports, END_MS, 10)
-    ((run, _),) = await rig.reports.undecided(END_MS, 10)
-    after_ms = END_MS + rig.plan_terms.lease_ms
-
-    async def take_over() -> None:  # while usage is asked for, which takes too long
-        claim = await rig.reports.claim_run(run.id, "other", after_ms, after_ms + 60_000)
-        assert claim is not None
-
-    rig.usage.meanwhile = take_over
-    assert await make_runs(rig.sources, rig.plan_terms, lambda: END_MS, "h") == 0
-    assert (await first_run(rig, report)).state is RunState.MATERIALIZING
-    assert await make(rig, after_ms + 60_001) == 1
-    assert len(await deliveries(rig, run)) == 2
-
-
 async def test_a_store_that_is_away_gives_the_lease_back(rig: Rig, report: Report) -> None:
     await rig.complete(LATER_MS)
     rig.usage.errors = [Unavailable("usage store: away")]
@@ -243,15 +190,6 @@ async def test_a_run_that_cannot_be_made_now_leaves_the_turn_to_others(
     with pytest.raises(Unavailable, match=f"{run.id}.*'minutely'.*memory limit exceeded"):
         await make(rig, END_MS + 1)
     assert await make(rig, END_MS + 2) == 1
-
-
-async def test_each_lease_begins_when_it_is_taken(rig: Rig, report: Report) -> None:
-    await rig.report(URL, "second")
-    await rig.complete(LATER_MS)
-    await find_due(rig.reports, END_MS, 10)
-    instants = chain([END_MS, END_MS + 1], repeat(END_MS + 1_000_000))
-    assert await make_runs(rig.sources, rig.plan_terms, lambda: next(instants), "h") == 2
-    assert (await first_run(rig, report)).state is RunState.DELIVERING
 
 
 async def test_a_question_that_cannot_be_answered_fails_the_run_with_words(

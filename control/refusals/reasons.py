@@ -51,3 +51,13 @@ def sent_message(stands: Settlement) -> str:
         f"It is being redriven with the event of {event}, which may be in the log. Send the same "
         "event again, or {}: it counts once."
     )
+
+
+def doubt_message(stands: Settlement) -> str:
+    """Of a refusal whose event was sent so long ago that a copy of it would count again."""
+    return (
+        f"It was redriven longer ago than duplicates are detected (horizon_days), with the event of"
+        f" source {stands.source!r} and id {stands.id!r}. Whether that event counted is not known,"
+        " so it is not sent again: it could count twice. Look at the usage of its subject at its"
+        " time. If it is missing there, send the event as a new one."
+    )

@@ -2,18 +2,25 @@
 
 Sending anew is three steps: the event is put down, with its identity; it goes into the log as any
 event does; it is noted that it is in. Whatever breaks off between them leaves a refusal that is
-`redriving`: asked for again, the same event goes in again, and counts once.
+`redriving`: asked for again, the same event goes in again, and counts once, as long as a copy is
+known as a duplicate.
 """
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from aiohttp import web
 
 from control.event_judgement import Judged, judged_events
-from control.refusals.reasons import AS_IT_IS, NEEDS_ANOTHER, counted_message, sent_message
+from control.refusals.conditions import meets
+from control.refusals.reasons import (
+    AS_IT_IS,
+    NEEDS_ANOTHER,
+    counted_message,
+    doubt_message,
+    sent_message,
+)
 from control.stores import Stores
 from meterline.access import Principal
 from meterline.event import (
@@ -42,9 +49,10 @@ from meterline.event import (
     state_of,
     timed,
 )
-from meterline.limits import PAGE_SIZE_MAX, REFUSALS_SEARCHED_MAX
+from meterline.limits import HORIZON_DAYS, PAGE_SIZE_MAX, REFUSALS_SEARCHED_MAX
 from meterline.meter import BEFORE_START, Outcome
 from meterline.problem import Problem, ProblemType, not_found
+from meterline.window import DAY_MS, HOUR_MS
 
 ORDER: Final = Order(Column.STORED_AT)
 _OF_KIND: Final = {
@@ -53,13 +61,6 @@ _OF_KIND: Final = {
     RefusalKind.UNREADABLE: Verdict.INVALID,
 }
 LISTED_KINDS: Final = frozenset(_OF_KIND)
-_COMPARE: Final[Mapping[Op, Callable[[Any, Any], bool]]] = {
-    Op.EQ: operator.eq,
-    Op.GT: operator.gt,
-    Op.GTE: operator.ge,
-    Op.LT: operator.lt,
-    Op.LTE: operator.le,
-}
 
 
 class Gateway(Protocol):
@@ -166,20 +167,26 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What stands of a refusal for which an event was to be sent. Not `mine`: another event was put
-    down before, and this one was not sent.
+    """What stands of a refusal for which an event was to be sent; in words why it was not: another
+    one was put down before, or it may count by now and a copy would not be known as one.
     """
 
     settlement: Settlement
-    mine: bool
+    why_not: str = ""
 
 
 class RefusalService:
     """Refusals of the namespaces of those who ask."""
 
     def __init__(
-        self, stores: Stores, refused: RefusedEvents, settlements: SettlementStore, gateway: Gateway
+        self,
+        stores: Stores,
+        refused: RefusedEvents,
+        settlements: SettlementStore,
+        gateway: Gateway,
+        horizon_ms: int = HORIZON_DAYS * DAY_MS,
     ) -> None:
+        self._horizon_ms = horizon_ms
         self.stores = stores
         self.settlements = settlements
         self.gateway = gateway
@@ -325,17 +332,41 @@ class RefusalService:
         now_ms = self.stores.now_ms
         wanted = [one.settlement(principal, now_ms) for one in sendings]
         stands = await self.settlements.begin(wanted)
-        going = [
-            there
-            for one, there in zip(wanted, stands, strict=True)
+        going = {
+            there.position: (there, sending.event)
+            for one, there, sending in zip(wanted, stands, sendings, strict=True)
             if there.same_event(one) and there.state is RefusalState.REDRIVING
-        ]
+        }
+        doubtful = await self._take_out_old(going, principal.namespace, now_ms)
         if going:
-            texts = [one.text for one in going if one.text is not None]
+            texts = [one.text for one, _ in going.values() if one.text is not None]
             await self.gateway.let_in(principal.namespace, texts)
-            await self.settlements.finish([one.position for one in going])
+            await self.settlements.finish(list(going))
         found = await self.settlements.settlements([one.position for one in wanted])
-        return [Sent(there := found[one.position], there.same_event(one)) for one in wanted]
+        return [_sent(found[one.position], one, doubtful) for one in wanted]
+
+    async def _take_out_old(
+        self, going: dict[Position, tuple[Settlement, Event]], namespace: str, now_ms: int
+    ) -> Container[Position]:
+        """Take out those that were first sent so long ago that a copy may not be known as one: what
+        counts is settled, of the others it is not known.
+        """
+        before_ms = now_ms - self._horizon_ms + HOUR_MS  # the copy is in the log somewhat later
+        old = {place: it for place, it in going.items() if it[0].at_ms < before_ms}
+        checks = await self.counting(namespace, [event for _, event in old.values()])
+        counting = []
+        for place, (_, event) in old.items():
+            del going[place]
+            if checks.get((event.source, event.id)) == event.check:
+                counting.append(place)
+        await self.settlements.finish(counting)
+        return old.keys() - set(counting)
+
+
+def _sent(stands: Settlement, wanted: Settlement, doubtful: Container[Position]) -> Sent:
+    if not stands.same_event(wanted):
+        return Sent(stands, sent_message(stands))
+    return Sent(stands, doubt_message(stands) if stands.position in doubtful else "")
 
 
 def refusal_of(listed: ListedEvent, settled: Mapping[Position, Settlement]) -> Refusal | None:
@@ -365,12 +396,5 @@ def _is_asked_for(refusal: Refusal, query: RefusalQuery) -> bool:
     return (
         refusal.kind in query.kinds
         and refusal.state in query.states
-        and all(_meets(refusal.listed, *one) for one in query.conditions)
+        and all(meets(refusal.listed, *one) for one in query.conditions)
     )
-
-
-def _meets(listed: ListedEvent, column: Column, condition: Condition) -> bool:
-    """Conditions of this list are of few kinds; the stores have judged most by themselves."""
-    value: Any = listed.append_ms if column is Column.STORED_AT else getattr(listed, column.value)
-    (operand,) = condition.values
-    return bool(_COMPARE[condition.op](value, operand))

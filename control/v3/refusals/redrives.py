@@ -6,7 +6,6 @@ import msgspec
 from aiohttp import web
 
 from control.handlers import Handlers, Operation
-from control.refusals.reasons import sent_message
 from control.refusals.service import (
     ORDER,
     Refusal,
@@ -137,8 +136,8 @@ class V3RefusalRedrives(Handlers, tag="Refusals"):
             raise conflict(message)
         service.gateway.take(call.request, call.principal, 1)
         (sent,) = await service.send([sending], call.principal)
-        if not sent.mine:
-            raise conflict(sent_message(sent.settlement))
+        if sent.why_not:
+            raise conflict(sent.why_not)
         return json_response(refusal_shown(_with(refusal, sent.settlement)), 202)
 
     async def _admitted(
@@ -171,11 +170,10 @@ class V3RefusalRedrives(Handlers, tag="Refusals"):
         accepted = 0
         for some in _portions(sendings):
             for one, sent in zip(some, await self._service.send(some, call.principal), strict=True):
-                if sent.mine:
-                    accepted += 1
+                if sent.why_not:
+                    refused.append({"id": one.refusal.name, "reason": sent.why_not})
                 else:
-                    message = sent_message(sent.settlement)
-                    refused.append({"id": one.refusal.name, "reason": message})
+                    accepted += 1
         return accepted
 
 

@@ -37,7 +37,7 @@ def whole_api(
         SqlAccessStore(opened.database),
         settings.plans,
         adapters.ledger(settings, opened),
-        adapters.refusal_service(opened, gateway),
+        adapters.refusal_service(settings, opened, gateway),
         gate.catch_up,
         console=front.read_console(),
         sessions=gate.sessions,

@@ -274,10 +274,12 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
     )
 
 
-def refusal_service(opened: Opened, gateway: Gateway) -> RefusalService:
+def refusal_service(settings: Settings, opened: Opened, gateway: Gateway) -> RefusalService:
     """Where refusals are settled; events that are sent again go through `gateway`."""
     refused = CheckedRefusals(opened.usage, opened.reading)
-    return RefusalService(opened.stores, refused, SqlSettlementStore(opened.database), gateway)
+    settled = SqlSettlementStore(opened.database)
+    horizon_ms = settings.horizon_days * DAY_MS
+    return RefusalService(opened.stores, refused, settled, gateway, horizon_ms)
 
 
 def publisher(settings: Settings, log: OpenLog, recorder: Recorder = SILENT) -> Publisher:

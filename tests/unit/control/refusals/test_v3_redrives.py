@@ -5,6 +5,8 @@ import pytest
 
 from meterline.access import Principal, Scope
 from meterline.event import Verdict, decode_event
+from meterline.limits import HORIZON_DAYS
+from meterline.window import DAY_MS, HOUR_MS
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.refusals.conftest import (
     EVENT,
@@ -60,6 +62,36 @@ async def test_what_breaks_off_can_be_asked_for_again(refusing: Refusing, *, aft
     assert len(events) == (2 if after else 1), "a copy is a duplicate"
     assert len({one.key for one in events}) == len({one.check for one in events}) == 1
     assert len(await refusing.changes()) == 1
+
+
+@pytest.mark.parametrize("counts", [False, True])
+async def test_what_broke_off_longer_ago_than_the_horizon_is_not_sent_again(
+    refusing: Refusing, *, counts: bool
+) -> None:
+    api, door, clock = refusing.api, refusing.door, refusing.api.clock
+    api.usage.events = [inbox(4), inbox(5, msgspec.json.encode({**EVENT, "id": "5"}))]
+    door.fails_after = True
+    path = f"{REFUSALS}/1.0.4.0/redrive"
+    await api.json("POST", path, 503, json={"event": EVENT})
+    await api.json("POST", MANY, 503, json={})
+    door.fails_after = False
+    clock.at_ms += HORIZON_DAYS * DAY_MS - HOUR_MS
+    await api.json("POST", path, 202, json={"event": EVENT})  # a copy is a duplicate yet
+    once = len(await refusing.in_log())
+    clock.at_ms += 1
+    path = f"{REFUSALS}/1.0.5.0/redrive"
+    if counts:
+        (event,) = [one for one in await refusing.in_log() if one.id == "5"]
+        there = inbox(9, event.text)._replace(source="s", id="5", verdict=Verdict.NEW)
+        api.usage.events.append(there)
+        assert (await api.json("POST", path, 202, json={}))["state"] == "redriven"
+    else:
+        problem = await api.json("POST", path, 409, json={})
+        assert "could count twice" in problem["detail"]
+        (again,) = (await api.json("POST", MANY, json={}))["refused"]
+        assert "could count twice" in again["reason"]
+        assert (await api.json("GET", f"{REFUSALS}/1.0.5.0"))["state"] == "redriving"
+    assert len(await refusing.in_log()) == once
 
 
 async def test_a_record_is_sent_as_it_is_in_its_own_time(refusing: Refusing) -> None:

@@ -146,7 +146,8 @@ class Publisher:
             await asyncio.wait(senders)
 
     async def _send(self, lane: _Lane) -> None:
-        """Append what waits for a lane, until nothing does."""
+        """Append what waits for a lane, until nothing does. However it ends, nobody waits on."""
+        taken: list[tuple[_Request, list[bytes]]] = []
         try:
             while lane.waiting:
                 taken, lane.waiting = lane.waiting, []
@@ -157,8 +158,11 @@ class Publisher:
                     taken = [share for share in taken if share[0].since_ms >= oldest_ms]
                 if taken:
                     self._tell(taken, await self._append(lane.partition, taken))
+                    taken = []
         finally:
             lane.sender = None
+            left, lane.waiting = taken + lane.waiting, []
+            self._tell(left, Unavailable("the append was cancelled"))
 
     async def _append(
         self, partition: int, taken: Sequence[tuple[_Request, list[bytes]]]
@@ -203,8 +207,10 @@ class Publisher:
 
 
 def _problem_of(error: BaseException) -> BaseException:
-    """What a request is told of an error of the log; our own errors stay what they are."""
-    if not isinstance(error, Unavailable):
+    """What a request is told of an error of the log; our own errors stay what they are. An append
+    that was cancelled by whatever it waited for says nothing about the request.
+    """
+    if not isinstance(error, Unavailable | asyncio.CancelledError):
         return error
     problem = Problem(
         ProblemType.UNAVAILABLE,

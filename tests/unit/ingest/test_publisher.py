@@ -163,6 +163,31 @@ async def test_a_failed_append_is_not_known_to_be_in() -> None:
     assert (0, ["c"]) in log.packs
 
 
+@pytest.mark.parametrize("packs", [1, 2])
+async def test_nobody_waits_for_an_append_that_was_cancelled(packs: int) -> None:
+    gate = asyncio.Event()
+
+    async def give_up(_: int) -> None:
+        await gate.wait()
+        raise asyncio.CancelledError
+
+    log = MemoryLog(arrive=give_up)
+    publisher = Publisher(log, HandClock())
+    some = events(2, *map(str, range(packs * PACK_EVENTS_MAX)))
+    sent = [asyncio.create_task(publisher.publish(some))]
+    await settle()
+    sent.append(asyncio.create_task(publisher.publish(events(2, "b"))))
+    await settle()
+    gate.set()
+    for outcome in await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), 20):
+        assert isinstance(outcome, Problem)
+        assert outcome.type is ProblemType.UNAVAILABLE
+    assert publisher.pending_bytes == 0
+    log.arrive = None
+    await publisher.publish(events(2, "c"))
+    assert log.packs == [(2, ["c"])]
+
+
 async def test_an_error_of_our_own_stays_one() -> None:
     async def break_down(_: int) -> None:
         raise ValueError("a bug")

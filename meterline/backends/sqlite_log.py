@@ -9,7 +9,6 @@ import asyncio
 import fcntl
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,20 +17,20 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final
 
+import structlog
 from ulid import ULID
 
-from meterline.backends.log_tasks import Task, tell
+from meterline.backends.log_tasks import Task, TaskQueue, tell
 from meterline.backends.sqlite_room import convert, gave_all_back, gave_back
 from meterline.event import Layout, Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
-    APPEND_QUEUE_BYTES_MAX,
-    COMMIT_BYTES_MAX,
     PARTITIONS_MAX,
     READ_BYTES_MAX,
 )
 from meterline.ports import Clock, Unavailable, Unsuitable
 
+logger: Final = structlog.get_logger()
 DATABASE_NAME: Final = "log.sqlite"
 LOCK_NAME: Final = "lock"
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -69,10 +68,7 @@ class SqliteLog:
         self._path = folder / DATABASE_NAME
         self._counters = _Counters()
         self._refused = False  # by the disk: until a write went well, even a question writes
-        self._queue: deque[Task] = deque()
-        self._queue_bytes = 0
-        self._closing = False
-        self._wake = threading.Condition()
+        self._queue = TaskQueue()
         self._appended = asyncio.Event()
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log-reader")
         self._read_connection = _connect(self._path)
@@ -219,9 +215,7 @@ class SqliteLog:
 
     async def close(self) -> None:
         """See `Log.close`."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
+        self._queue.close("the log is closed")
         await asyncio.to_thread(self._writer.join)
         self._reader.shutdown(wait=True)
         self._read_connection.close()
@@ -234,14 +228,7 @@ class SqliteLog:
     async def _submit(self, run: Callable[[sqlite3.Connection], object], size: int) -> object:
         loop = asyncio.get_running_loop()
         task = Task(run, size, loop, loop.create_future())
-        with self._wake:
-            if self._closing:
-                raise Unavailable("the log is closed")
-            if size and self._queue_bytes + size > APPEND_QUEUE_BYTES_MAX:
-                raise Unavailable("the log is too slow: too many events are waiting to be written")
-            self._queue.append(task)
-            self._queue_bytes += size
-            self._wake.notify()
+        self._queue.put(task)
         try:
             async with asyncio.timeout(self._deadline_s):
                 return await task.done
@@ -251,25 +238,16 @@ class SqliteLog:
     # --- the writer's thread ---
 
     def _write_for_ever(self) -> None:
-        connection = _connect(self._path)
-        self._load_counters(connection)
-        while tasks := self._take():
-            self._commit(connection, tasks)
-        connection.close()
-
-    def _take(self) -> list[Task]:
-        """Wait for tasks; none only when the log is closing and all are done."""
-        with self._wake:
-            while not self._queue and not self._closing:
-                self._wake.wait()
-            tasks = []
-            size = 0
-            while self._queue and size < COMMIT_BYTES_MAX:
-                task = self._queue.popleft()
-                size += task.size
-                tasks.append(task)
-            self._queue_bytes -= size
-            return tasks
+        try:
+            connection = _connect(self._path)
+            self._load_counters(connection)
+            while tasks := self._queue.take():
+                self._commit(connection, tasks)
+            connection.close()
+        except BaseException as error:
+            why = f"the log is not written any more: {error!r}. Start the process again"
+            self._queue.end(why)
+            logger.exception("log_ended", reason=why)
 
     def _commit(self, connection: sqlite3.Connection, tasks: Sequence[Task]) -> None:
         # a task whose caller gave up is not run: what was answered with 503 for lateness stays out

@@ -156,6 +156,26 @@ async def test_a_failed_commit_is_told_to_all_and_the_log_goes_on(tmp_path: Path
     await log.close()
 
 
+async def test_a_writer_that_ended_is_told_to_each_that_comes(tmp_path: Path) -> None:
+    log = open_sqlite_log(tmp_path, 1, SystemClock(), deadline_ms=2_000)
+    await log.append(0, b"a")
+    breaker = sqlite3.connect(tmp_path / DATABASE_NAME, isolation_level=None)
+    breaker.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON records_0 "
+        "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+    breaker.execute("DELETE FROM log")  # and it cannot find out where it was
+    breaker.close()
+    first = asyncio.create_task(log.append(0, b"b"))
+    with pytest.raises(Unavailable, match="in time"):
+        await first
+    for ask in (log.append(0, b"c"), log.end(0), log.begin(0)):
+        with pytest.raises(Unavailable, match=r"not written any more.*Start the process again"):
+            await ask
+    assert [value for _, value in await values(log)] == [b"a"]
+    await log.close()
+
+
 async def test_a_lock_that_does_not_end_is_unavailable_in_time(tmp_path: Path) -> None:
     log = open_sqlite_log(tmp_path, 1, SystemClock())
     await log.append(0, b"a")

@@ -58,12 +58,13 @@ class SimulatedWatch(InboxWatch):
         self._state = state
         self._net = net
 
-    async def _pending_ends(self) -> Any:
-        return await self._net.call("inbox.ends", self._state.ends)
+    async def _borders(self) -> tuple[Any, Any]:
+        ends = await self._net.call("inbox.ends", self._state.ends)
+        return ends, dict.fromkeys(ends, -1)
 
-    async def _reached(self, ends: Mapping[Any, int]) -> bool:
+    async def _committed(self, ends: Mapping[Any, int]) -> Any:
         committed = await self._net.call("inbox.committed", lambda: dict(self._state.committed))
-        return all(committed.get(number, -1) >= end for number, end in ends.items())
+        return {number: committed.get(number, -1) for number in ends}
 
 
 async def read_for_ever(state: InboxState, log: SimulatedLog, net: Net, process: Process) -> None:

@@ -9,6 +9,7 @@ in the log.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
@@ -17,8 +18,18 @@ from meterline.backends.kafka.topic import check_inbox_topic, started
 from meterline.limits import CLOCK_SKEW_MS, LOG_TIMEOUT_S, PRODUCE_DEADLINE_MS
 from meterline.ports import Unavailable
 
+logger = structlog.get_logger()
+Offsets = Mapping[TopicPartition, int]
 # A partition that is added to an inbox topic is known before anything in it could be claimed.
 METADATA_AGE_MS: Final = PRODUCE_DEADLINE_MS // 2
+
+
+def _made_anew(waited: Offsets, committed: Offsets, ends: Offsets) -> list[str]:
+    """The topics that were deleted and made again: an end is less than it was, or than what was
+    committed. What was waited for of these is gone, and what was committed says nothing of them.
+    """
+    before = {where: max(end, committed[where]) for where, end in waited.items()}
+    return sorted({where.topic for where, end in before.items() if ends.get(where, 0) < end})
 
 
 class InboxWatch:
@@ -56,14 +67,23 @@ class InboxWatch:
         Cheap enough for once a second. Raises `Unavailable`.
         """
         try:
-            if self._ends is not None and await self._reached(self._ends):
+            if self._ends is None:
+                ends, begins = await self._borders()
+                self._await(ends, begins, now_ms)
+                return self._drained_ms
+            committed = await self._committed(self._ends)
+            # Behind what was committed: that lies below the ends of now, if they are of one topic.
+            ends, begins = await self._borders()
+            anew = _made_anew(self._ends, committed, ends)
+            if anew:
+                logger.warning("inbox", action="made_anew", topics=anew)
+            elif all(committed[where] >= end for where, end in self._ends.items()):
                 # A record may have its time some time before it is below the end: the same margin
                 # as for the log itself.
                 self._drained_ms = self._asked_ms - self._margin_ms
-                self._ends = None
-            if self._ends is None:
-                self._ends = await self._pending_ends()
-                self._asked_ms = now_ms
+            else:
+                return self._drained_ms
+            self._await(ends, begins, now_ms)
         except (KafkaError, OSError, TimeoutError) as error:
             await self.close()
             raise Unavailable(f"inbox topics at {self._bootstrap}: {error!r}") from error
@@ -83,8 +103,13 @@ class InboxWatch:
         if admin is not None:
             await admin.close()
 
-    async def _pending_ends(self) -> dict[TopicPartition, int]:
-        """The end of each inbox partition that is not empty, as its leader says now."""
+    def _await(self, ends: Offsets, begins: Offsets, now_ms: int) -> None:
+        """Wait for the ends that were asked for at `now_ms`, of partitions that are not empty."""
+        self._ends = {where: end for where, end in ends.items() if end > begins[where]}
+        self._asked_ms = now_ms
+
+    async def _borders(self) -> tuple[Offsets, Offsets]:
+        """The end of each inbox partition, and its oldest record, as its leader says now."""
         consumer = self._consumer or await self._connected()
         partitions = [
             TopicPartition(topic, number)
@@ -92,12 +117,12 @@ class InboxWatch:
             for number in await consumer._client._wait_on_metadata(topic)  # noqa: SLF001
         ]
         ends = await consumer.end_offsets(partitions)
-        begins = await consumer.beginning_offsets(partitions)
-        return {where: end for where, end in ends.items() if end > begins[where]}
+        return ends, await consumer.beginning_offsets(partitions)
 
-    async def _reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+    async def _committed(self, ends: Offsets) -> Offsets:
+        """What the inbox's group committed of these partitions; below 0 where nothing."""
         if not ends:
-            return True
+            return {}
         if self._admin is None:
             self._admin = AIOKafkaAdminClient(
                 bootstrap_servers=self._bootstrap,
@@ -108,7 +133,7 @@ class InboxWatch:
         committed = await self._admin.list_consumer_group_offsets(
             self._group, partitions=list(ends)
         )
-        return all(committed[where].offset >= end for where, end in ends.items())
+        return {where: committed[where].offset for where in ends}
 
     async def _connected(self) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.record.util import calc_crc32c
 
@@ -103,6 +103,14 @@ async def make_topic(bootstrap: str, topic: str, times: str) -> None:
     await admin.close()
 
 
+async def until_gone(admin: AIOKafkaAdminClient, topic: str) -> None:
+    for _ in range(1_200):
+        if topic not in await admin.list_topics():
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail(f"{topic} is there yet")
+
+
 async def send(place: Place, *values: bytes, first: int = 0) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=place.bootstrap)
     await producer.start()
@@ -179,6 +187,44 @@ async def test_how_far_the_inbox_is(place: Place) -> None:
             while drained_ms != 3_000_000 - MARGIN_MS:
                 await asyncio.sleep(0.05)
                 drained_ms = await watch.drained_until(6_000_000)
+    await watch.close()
+
+
+async def test_a_topic_that_is_made_anew_is_not_waited_for_as_it_was(place: Place) -> None:
+    watch = place.watch()
+    await send(place, *(event(number) for number in range(9)))
+    assert await watch.drained_until(1_000_000) is None
+    admin = AIOKafkaAdminClient(bootstrap_servers=place.bootstrap)
+    await admin.start()
+    await admin.delete_topics([place.topic])
+    await until_gone(admin, place.topic)
+    await admin.close()
+    await make_topic(place.bootstrap, place.topic, "LogAppendTime")
+    await send(place, event(20))
+    async with place.running():
+        await place.wait_for(1, 0)
+        await drained_past(watch, 2_000_000)
+    await watch.close()
+
+
+async def test_what_was_committed_of_a_topic_before_it_was_made_anew_drains_nothing(
+    place: Place,
+) -> None:
+    await send(place, event(1), event(2))
+    committed = {TopicPartition(place.topic, number): 1_000 for number in range(3)}
+    old = AIOKafkaConsumer(
+        bootstrap_servers=place.bootstrap, group_id=place.group, enable_auto_commit=False
+    )
+    await old.start()
+    old.assign(list(committed))
+    await old.commit(committed)
+    await old.stop()
+    watch = place.watch()
+    for now_ms in (1_000_000, 2_000_000, 3_000_000):
+        assert await watch.drained_until(now_ms) is None
+    async with place.running():
+        await place.wait_for(2, 0)
+        await drained_past(watch, 4_000_000)
     await watch.close()
 
 

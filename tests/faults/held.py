@@ -2,23 +2,27 @@
 the alert must be silent again. Real rules, real times: some minutes each.
 """
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from tests.faults.alarms import FIRES_WITHIN_S
-from tests.faults.bench import Bench
+from tests.faults.bench import DRAINED_WITHIN_S, Bench
 from tests.faults.kills import stands
 from tests.faults.proxy import Mode
+from tests.faults.unsurvivable import words_at_end
 from tests.faults.watch import Alarmed, Watch
 from tests.journey.deadline import until
+from tests.services.local import LocalService
 
 Held = Callable[[Bench], AbstractContextManager[None]]
 
 KNOWN_WITHIN_S: Final = 60.0
 LOOKED_EVERY_S: Final = 5.0
 CLEARS_WITHIN_S: Final = 420.0  # rules look back for up to five minutes
+GROWS_FOR_S: Final = 8.0  # so that each partition has records beyond the copy of the log
 
 
 @contextmanager
@@ -27,14 +31,6 @@ def _killed(bench: Bench) -> Iterator[None]:
     bench.bites.book("ran when it was killed", slot.kill())
     slot.start()
     yield
-
-
-@contextmanager
-def _down(bench: Bench) -> Iterator[None]:
-    slot = bench.product.those("aggregator")[0]
-    bench.bites.book("ran when it was killed", slot.kill())
-    yield
-    slot.start()
 
 
 @contextmanager
@@ -52,6 +48,49 @@ def _without_kafka(bench: Bench) -> Iterator[None]:
     bench.bites.book("the server was killed")
     yield
     bench.servers.kafka.start()
+
+
+def _copy_log(bench: Bench) -> None:
+    """The broker's disk is copied, and the log grows beyond the copy; all of it is counted."""
+    kafka = _local_kafka(bench)
+    bench.settle()
+    kafka.kill()
+    shutil.copytree(kafka.folder / "data", kafka.folder / "older")
+    kafka.start()
+    bench.senders.resume()
+    time.sleep(GROWS_FOR_S)
+    bench.settle()
+
+
+@contextmanager
+def _log_restored(bench: Bench) -> Iterator[None]:
+    """The broker has the older disk, on which nobody writes; then it gets its own back."""
+    kafka, aggregators = _local_kafka(bench), bench.product.those("aggregator")
+    bench.senders.drain(DRAINED_WITHIN_S)
+    for slot in aggregators:
+        slot.kill()
+    _put_disk(kafka, "older", "newer")
+    for slot in aggregators:
+        slot.start()
+    for slot in aggregators:
+        words = words_at_end(slot)
+        bench.notes.append(f"{slot.name} said: {words}")
+        bench.bites.book("said that the log is an older one", "the log ends at offset" in words)
+    yield
+    _put_disk(kafka, "newer", "older")
+
+
+def _put_disk(kafka: LocalService, brought: str, taken: str) -> None:
+    kafka.kill()
+    (kafka.folder / "data").rename(kafka.folder / taken)
+    (kafka.folder / brought).rename(kafka.folder / "data")
+    kafka.start()
+
+
+def _local_kafka(bench: Bench) -> LocalService:
+    kafka = bench.servers.kafka
+    assert isinstance(kafka, LocalService), "only a local one has a disk that can be copied"
+    return kafka
 
 
 def _away(name: str, mode: Mode) -> Held:
@@ -73,7 +112,11 @@ HELD: Final[Mapping[str, Held]] = {
     "postgres refuses": _away("postgres", Mode.REFUSE),
     "kafka killed and restarted": _without_kafka,
     "aggregator-2 frozen for 8 seconds": _frozen,
-    "log restored to an older state": _down,
+    "log restored to an older state": _log_restored,
+}
+# What has to be there before a fault, and is no part of it.
+BEFORE: Final[Mapping[str, Callable[[Bench], None]]] = {
+    "log restored to an older state": _copy_log,
 }
 
 
@@ -82,6 +125,8 @@ def held(bench: Bench, watch: Watch, name: str) -> Alarmed:
     it, wait until the alert is silent, and compare as after every fault.
     """
     until("every process was scraped", KNOWN_WITHIN_S, watch.knows_all)
+    if name in BEFORE:
+        BEFORE[name](bench)
     began_s = time.monotonic()
 
     def so_far() -> Alarmed:

@@ -80,7 +80,7 @@ def _same(bench: Bench) -> None:
     assert not found, f"{len(found)} differences: {found[:5]}"
 
 
-def _words_at_end(slot: Slot) -> str:
+def words_at_end(slot: Slot) -> str:
     """What a process says when it stops by itself, which it must, with exit code 1."""
     code = until(f"{slot.name} stops", STOPS_WITHIN_S, slot.service.ended)
     found = WORDS.findall(slot.words(100_000))
@@ -125,7 +125,7 @@ def retention_passed(servers: Servers, folder: Path) -> str:
         words = ""
         for _ in range(PARTITIONS):  # each is told of by itself
             aggregator.start(_losses(accepted))
-            words = _words_at_end(aggregator)
+            words = words_at_end(aggregator)
             named = re.search(r'losses_accepted to \{"(\d+)": (\d+)\}', words)
             assert named is not None, words
             accepted[int(named[1])] = int(named[2])
@@ -154,7 +154,7 @@ def topic_made_anew(servers: Servers, folder: Path) -> str:
         _asked_of(bench, delete)
         migrate = {**product.settings, "PYTHONPATH": str(ROOT)}
         until("the topic is there again", 30, lambda: _made_again(product.folder, migrate))
-        first = _words_at_end(product.slots["aggregator-1"])
+        first = words_at_end(product.slots["aggregator-1"])
         time.sleep(TOPIC_LOOK_S)
         door = product.slots["gateway-1"].url
         answer = bench.senders.posted(door, [event(7, FIRST)])
@@ -162,7 +162,7 @@ def topic_made_anew(servers: Servers, folder: Path) -> str:
         for name in ("gateway-1", "control"):
             product.slots[name].kill()
         product.slots["aggregator-1"].start()
-        words = _words_at_end(product.slots["aggregator-1"])
+        words = words_at_end(product.slots["aggregator-1"])
         named = re.search(r"log_accepted to (\S+?):", words)
         assert named is not None, words
         accepted = {"METERLINE_LOG_ACCEPTED": named[1]}
@@ -219,10 +219,10 @@ def _restored(servers: Servers, folder: Path, *, grown: bool) -> str:
                 others = Senders(8, bench.senders.doors, Oracle())
                 others.send_all([event(8, n) for n in range(3 * LOST)], bench.senders.doors[0])
             aggregator.start()
-            words = _words_at_end(aggregator)
+            words = words_at_end(aggregator)
             _same(bench)
             aggregator.start()
-            again = _words_at_end(aggregator)
+            again = words_at_end(aggregator)
             assert _numberless(again) == _numberless(words), f"{again!r}, before: {words!r}"
             _same(bench)
             return words

@@ -3,6 +3,7 @@ product finds there what it needs.
 """
 
 import copy
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from meterline.runtime.settings.fields import ENV_PREFIX
 from meterline.runtime.settings.reading import Settings, load_settings
 from tests.deploy.helm import CHART, NAMESPACE, OLDEST, VALUES, helm_run, of_kind, pods, rendered
 from tests.deploy.objects import faults
+from tests.unit.observe.promql import Recorded, labels_of
 
 LARGE, METERS, ONE, RENAMED, SMALLEST = VALUES
 ROLES = {"ingest", "control", "dispatch", "aggregate"}
@@ -315,11 +317,48 @@ def test_what_scales_is_told_by_its_target_alone() -> None:
     assert scaled["spec"]["scaleTargetRef"]["name"] == sets["aggregate"]["metadata"]["name"]
     (trigger,) = scaled["spec"]["triggers"]
     query: Any = promql_parser.parse(trigger["metadata"]["query"])
-    found = query.expr.expr
+    found = query.expr.lhs
     assert found.name in {one.name for one in metrics.DECLARED}
     assert [(one.name, one.value) for one in found.matchers.matchers] == [("namespace", NAMESPACE)]
     for kind in ("HorizontalPodAutoscaler", "ScaledObject"):
         assert not of_kind(SMALLEST, kind)
+
+
+def lags(*seconds: float) -> Recorded:
+    """What two processes say of the lag of each partition, and one of another namespace."""
+    name = "meterline_log_lag_seconds"
+    said = {
+        labels_of(f'{name}{{namespace="{NAMESPACE}",instance="{who}",partition="{number}"}}'): one
+        for number, one in enumerate(seconds)
+        for who in "ab"
+    }
+    said[labels_of(f'{name}{{namespace="other",instance="c",partition="0"}}')] = 900.0
+    return Recorded({labels: [(0.0, value)] for labels, value in said.items()})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "asked_of_two"),
+    [
+        ([14.0] * 64, 1),
+        ([14.0] * 63 + [90.0], 4),
+        ([14.0, math.nan], 1),
+        ([math.nan, math.nan], None),
+    ],
+    ids=["all keep up", "one is behind", "one is not known", "nothing is known"],
+)
+def test_aggregators_are_added_while_a_partition_is_behind(
+    seconds: list[float], asked_of_two: int | None
+) -> None:
+    (scaled,) = of_kind(LARGE, "ScaledObject").values()
+    (trigger,) = scaled["spec"]["triggers"]
+    about = trigger["metadata"]
+    found = lags(*seconds).value(promql_parser.parse(about["query"]), 0.0)
+    assert isinstance(found, dict)
+    # Kubernetes asks for pods * value / threshold; for an average, pods do not matter
+    assert trigger["metricType"] == "Value"
+    asked = [math.ceil(2 * lag / float(about["threshold"])) for lag in found.values()]
+    assert asked == ([] if asked_of_two is None else [asked_of_two])
+    assert about["ignoreNullValues"] == "false", "nothing is changed where nothing is known"
 
 
 def test_prometheus_finds_the_pods_under_the_name_that_the_rules_expect() -> None:

@@ -19,6 +19,7 @@ Vector = dict[Labels, float]
 _NAME: Final = "__name__"
 _COMPARES: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
+    ">=": operator.ge,
     "<": operator.lt,
     "==": operator.eq,
 }

@@ -63,7 +63,7 @@ STORE_ERRORS: Final = Metric(
 HTTP_REQUESTS: Final = Metric(
     "meterline_http_requests_total",
     Kind.COUNTER,
-    "Requests by operation and status. `other` is whatever is no operation of the API.",
+    "Requests by operation and status. `other` is whatever is no operation of the API, as probes.",
     _ALL,
     (_OPERATION, Label("status", most=64)),
 )

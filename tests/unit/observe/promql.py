@@ -186,6 +186,8 @@ def _increase(samples: list[tuple[float, float]], from_s: float, to_s: float) ->
 
 def _matches(matcher: Any, value: str) -> bool:
     how = str(matcher.op)
+    if how.endswith(("NotEqual", "!=")):
+        return bool(value != matcher.value)
     if how.endswith(("Equal", "=")) and "Not" not in how and "!" not in how:
         return bool(value == matcher.value)
     assert "Re" in how or "~" in how, how

@@ -11,6 +11,7 @@ from meterline.runtime.roles.stores import opened_stores
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.start_timeout import Patience
 from meterline.runtime.wiring import adapters, counting
+from meterline.runtime.wiring.inbox_agreement import agreed_inbox
 from meterline.runtime.wiring.telemetry import telemetry
 
 
@@ -21,9 +22,8 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         measured = telemetry(settings, "aggregate", stack)
         opened = await opened_stores(settings, patience, stack, measured)
-        counted = counting.aggregation_worker(
-            settings, opened, adapters.inbox_watch(settings, stack)
-        )
+        drained = await agreed_inbox(settings, stack)
+        counted = counting.aggregation_worker(settings, opened, drained)
         checks = {**checks_of(opened.stores), "counting": counted.check}
         checks["disk"] = partial(adapters.check_disk, settings)
         health = Health(checks)

@@ -19,6 +19,7 @@ from meterline.runtime.start_timeout import Patience
 from meterline.runtime.wiring import adapters, counting, reports
 from meterline.runtime.wiring.access import open_gate, session_guard
 from meterline.runtime.wiring.adapters import CLOCK
+from meterline.runtime.wiring.inbox_agreement import agreed_inbox
 from meterline.runtime.wiring.telemetry import telemetry
 
 
@@ -37,9 +38,8 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         tell_crashes()  # the engine had taken their signals
         await adapters.put_meters(settings, opened)
         box = await secrets_of(settings, patience, opened)
-        counted = counting.aggregation_worker(
-            settings, opened, adapters.inbox_watch(settings, stack)
-        )
+        drained = await agreed_inbox(settings, stack)
+        counted = counting.aggregation_worker(settings, opened, drained)
         measured.of_counting(counted.step, counted.standing)
         measure_stores(measured, opened)
         sender = reports.webhook_sender(settings, stack)

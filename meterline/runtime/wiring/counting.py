@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from aggregator.blocks import BlockMaker
-from aggregator.completeness import Completeness
+from aggregator.completeness import Completeness, InboxDrained
 from aggregator.drivers.block_loop import BesideCounting, WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.drivers.standing import Standing
@@ -27,7 +27,6 @@ from meterline.backends.control_store.progress.dropped_revisions import SqlRevis
 from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.growth import AGGREGATOR
-from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.record import kafka_record
 from meterline.backends.kafka.topic import renew_password
 from meterline.backends.rocksdb import RocksSeenStore
@@ -54,7 +53,7 @@ from meterline.window import DAY_MS
 
 
 def aggregator(
-    settings: Settings, opened: Opened, watch: InboxWatch | None
+    settings: Settings, opened: Opened, drained: InboxDrained | None
 ) -> tuple[Aggregator, Housekeeping]:
     """The step of counting and what goes on around it."""
     horizon_ms = settings.horizon_days * DAY_MS
@@ -75,7 +74,6 @@ def aggregator(
         settings.losses_accepted,
         opened.recorder,
     )
-    drained = None if watch is None else watch.drained_until
     completeness = Completeness(step, completeness_lag_ms(settings), drained)
     retention_ms = settings.log_retention_days * DAY_MS
     bounds = FlushBounds(settings.flush_interval_ms, settings.flush_events, settings.flush_bytes)
@@ -116,9 +114,11 @@ class Counting:
         self.standing.check(CLOCK.passed_s())
 
 
-def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Counting:
+def aggregation_worker(
+    settings: Settings, opened: Opened, drained: InboxDrained | None
+) -> Counting:
     """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
-    step, housekeeping = aggregator(settings, opened, watch)
+    step, housekeeping = aggregator(settings, opened, drained)
     rows = _block_rows(opened)
     maker = BlockMaker(
         opened.log.number,

@@ -250,14 +250,13 @@ def _print(found: list[ApiKey], now_ms: int, plans: Collection[str]) -> None:
     for heading in ("id", "namespace", "name", "state", "plan", "scopes", "created", "last used"):
         table.add_column(heading, overflow="fold")
     for key in found:
-        scopes = "all" if key.scopes >= DEFAULT_SCOPES else ", ".join(sorted(key.scopes))
         table.add_row(
             key.id,
             key.namespace,
             Text(key.name),  # not markup
             key.state(now_ms),
             f"{key.plan} (missing)" if lacks_plan(key, plans) else key.plan or "",
-            f"{scopes}, operate" if scopes == "all" and Scope.OPERATE in key.scopes else scopes,
+            _scopes(key.scopes),
             rfc3339(key.created_at_ms),
             "" if key.last_used_at_ms is None else rfc3339(key.last_used_at_ms),
         )
@@ -267,6 +266,14 @@ def _print(found: list[ApiKey], now_ms: int, plans: Collection[str]) -> None:
         _say("There are no API keys.")
     if any(lacks_plan(key, plans) for key in found):
         _say(_MISSING)
+
+
+def _scopes(scopes: Collection[Scope]) -> str:
+    """What a key may do: where it is nearly all, what it may not."""
+    lacking = ", ".join(sorted(EVERY_SCOPE.difference(scopes)))
+    if DEFAULT_SCOPES.difference(scopes):
+        return ", ".join(sorted(scopes))
+    return f"all except {lacking}" if lacking else "all"
 
 
 def _instant_ms(text: str, now_ms: int) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from meterline.ports import Unavailable
-from meterline.runtime.commands.doctor.finding import Finding, Level
+from meterline.runtime.commands.doctor.finding import TOPIC_RIGHTS, Finding, Level
 from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
 
 EXIT_FAULT: Final = 1
@@ -34,8 +35,13 @@ def _url(_context: click.Context, _parameter: click.Parameter, given: str | None
     help="Also send one POST to this receiver. It has no usage and no signature, so any answer of"
     " the receiver is right.",
 )
+@click.option(
+    "--role",
+    type=click.Choice(list(TOPIC_RIGHTS)),
+    help="Check only what this role needs. Without it, what all of them need together.",
+)
 @click.pass_context
-def doctor(context: click.Context, webhook: str | None) -> None:
+def doctor(context: click.Context, webhook: str | None, role: str | None) -> None:
     """Check settings, servers, topic, tables, rights, versions, clocks, disk and keys.
 
     It changes nothing, and may run beside everything else. Run it as the user and with the settings
@@ -48,14 +54,14 @@ def doctor(context: click.Context, webhook: str | None) -> None:
     except SettingsError as error:
         click.echo(f"meterline: {error}", err=True)
         sys.exit(EXIT_SETTINGS)
-    if asyncio.run(_look(settings, webhook)):
+    if asyncio.run(_look(settings, webhook, role)):
         sys.exit(EXIT_FAULT)
 
 
-async def _look(settings: Settings, webhook: str | None) -> int:
+async def _look(settings: Settings, webhook: str | None, role: str | None) -> int:
     """Print each finding; how many faults there are."""
     faults = warnings = 0
-    async for finding in findings(settings, webhook):
+    async for finding in findings(settings, webhook, role):
         click.echo(finding.line)
         faults += finding.level is Level.FAULT
         warnings += finding.level is Level.WARNING
@@ -63,8 +69,12 @@ async def _look(settings: Settings, webhook: str | None) -> int:
     return faults
 
 
-async def findings(settings: Settings, webhook: str | None = None) -> AsyncIterator[Finding]:
-    """Everything that can be looked at, and the way to a receiver that is named."""
+async def findings(
+    settings: Settings, webhook: str | None = None, role: str | None = None
+) -> AsyncIterator[Finding]:
+    """Everything that can be looked at, or what a role needs; and the way to a receiver that is
+    named.
+    """
     # Imported here: other commands must not wait for what they do not use.
     from meterline.runtime.commands.doctor import machine, servers  # noqa: PLC0415
 
@@ -74,10 +84,12 @@ async def findings(settings: Settings, webhook: str | None = None) -> AsyncItera
     if settings.embedded:
         message = "stores are in data_dir. Ask a running process for more: GET /readyz"
         yield Finding("stores", Level.OK, message)
+    gateway = role == "ingest"  # it needs the log, and API keys
+    of_keys = settings.access_mode == "keys" or not gateway
     looks: list[tuple[str, bool, Look]] = [
-        ("log", bool(settings.kafka_servers), servers.look_at_kafka),
-        ("usage", settings.usage_url != "chdb", servers.look_at_clickhouse),
-        ("control", settings.control_url != "sqlite", servers.look_at_postgresql),
+        ("log", bool(settings.kafka_servers), partial(servers.look_at_kafka, role=role)),
+        ("usage", settings.usage_url != "chdb" and not gateway, servers.look_at_clickhouse),
+        ("control", settings.control_url != "sqlite" and of_keys, servers.look_at_postgresql),
     ]
     for part, there, look in looks:
         if there:

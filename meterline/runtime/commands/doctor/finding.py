@@ -1,6 +1,6 @@
 """What the doctor finds, and the rules that say what is wrong (pure)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -29,6 +29,15 @@ class Finding(NamedTuple):
 # Versions that the tests run on. Older ones may do.
 TESTED: Final = {"ClickHouse": (26, 7), "PostgreSQL": (18,)}
 
+# What each role does with the topic of the log, beside looking at it.
+TOPIC_RIGHTS: Final[Mapping[str, frozenset[str]]] = {
+    "ingest": frozenset({"WRITE"}),
+    "aggregate": frozenset({"READ", "WRITE"}),
+    "dispatch": frozenset(),
+    "control": frozenset({"READ", "WRITE"}),
+}
+_LOOKING: Final = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS"})
+
 
 def of_clock(part: str, theirs_ms: int, asked_ms: tuple[int, int], skew_ms: int) -> Finding:
     """Compare a server's clock, read between two instants of ours."""
@@ -56,6 +65,19 @@ def of_version(part: str, found: str) -> Finding:
         f"version {found} is older than {shown}, which is tested: upgrade it before you rely on it"
     )
     return Finding(part, Level.WARNING, text)
+
+
+def of_topic_rights(part: str, topic: str, rights: frozenset[str], role: str | None) -> Finding:
+    """What this user may not do with the topic of the log, and a role needs; all, without one."""
+    grant = "add them with kafka-acls.sh"
+    if role is None:
+        missing = _LOOKING.union(*TOPIC_RIGHTS.values()) - rights
+        if missing and not missing & _LOOKING:
+            grant += ". Where this user is of one role, name it: --role"
+        return of_rights(part, missing, f"topic {topic}", grant)
+    if missing := (_LOOKING | TOPIC_RIGHTS[role]) - rights:
+        return of_rights(part, missing, f"topic {topic}, which {role} needs", grant)
+    return Finding(part, Level.OK, f"the user has the rights on topic {topic} that {role} needs")
 
 
 def of_rights(part: str, missing: Iterable[str], what: str, grant: str) -> Finding:

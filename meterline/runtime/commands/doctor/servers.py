@@ -23,6 +23,7 @@ from meterline.runtime.commands.doctor.finding import (
     Level,
     of_clock,
     of_rights,
+    of_topic_rights,
     of_version,
 )
 from meterline.runtime.settings.checks import CONTROL_EMBEDDED
@@ -49,8 +50,8 @@ _POSTGRESQL_RIGHTS: Final = text(
 )
 
 
-async def look_at_kafka(settings: Settings) -> AsyncIterator[Finding]:
-    """Raises `Unavailable`."""
+async def look_at_kafka(settings: Settings, role: str | None = None) -> AsyncIterator[Finding]:
+    """With a role, the rights are those that it needs. Raises `Unavailable`."""
     name = settings.log_topic
     found = await inspect_topic(
         settings.kafka_servers, name, kafka_security(settings), settings.log_timeout_s
@@ -72,9 +73,7 @@ async def look_at_kafka(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding(KAFKA, Level.OK, f"topic {name} can hold the log")
         for hint in hints:
             yield Finding(KAFKA, Level.WARNING, f"topic {name}: {hint}")
-    missing = {"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"} - found.rights
-    grant = "add them with kafka-acls.sh"
-    yield of_rights(KAFKA, missing, f"topic {name}", grant)
+    yield of_topic_rights(KAFKA, name, found.rights, role)
     if "ALTER" not in found.rights:
         message = f"the user may not ALTER topic {name}: only `migrate --partitions` needs it"
         yield Finding(KAFKA, Level.OK, message)

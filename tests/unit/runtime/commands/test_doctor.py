@@ -8,7 +8,13 @@ from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
 
 from meterline.runtime.commands.doctor.command import doctor, findings
-from meterline.runtime.commands.doctor.finding import Level, of_clock, of_rights, of_version
+from meterline.runtime.commands.doctor.finding import (
+    Level,
+    of_clock,
+    of_rights,
+    of_topic_rights,
+    of_version,
+)
 from meterline.runtime.settings.reading import Settings
 
 
@@ -44,6 +50,55 @@ def test_rights_are_named_with_what_to_do() -> None:
     assert of_rights("Kafka", [], "topic t", "add them").level is Level.OK
     finding = of_rights("Kafka", ["WRITE", "READ"], "topic t", "add them")
     assert finding.line == "fault    Kafka       the user may not READ, WRITE topic t: add them"
+
+
+LOOKING = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS"})
+
+
+@pytest.mark.parametrize(
+    ("role", "rights", "missing"),
+    [
+        ("ingest", {"WRITE"}, ""),
+        ("ingest", {"READ"}, "WRITE"),
+        ("dispatch", set(), ""),
+        ("aggregate", {"READ"}, "WRITE"),
+        ("control", {"WRITE"}, "READ"),
+        ("control", {"READ", "WRITE"}, ""),
+        (None, {"READ", "WRITE"}, ""),
+        (None, {"WRITE"}, "READ"),
+    ],
+)
+def test_a_role_needs_its_own_rights_on_the_topic(
+    role: str | None, rights: set[str], missing: str
+) -> None:
+    finding = of_topic_rights("Kafka", "t", LOOKING | rights, role)
+    assert finding.level is (Level.FAULT if missing else Level.OK), finding.text
+    if missing:
+        assert f"the user may not {missing} topic t" in finding.text
+        assert ("--role" in finding.text) == (role is None)
+    blind = of_topic_rights("Kafka", "t", frozenset(rights), role)
+    assert blind.level is Level.FAULT, "each role looks at the topic"
+
+
+async def test_a_gateway_needs_no_usage_store_and_no_control_store_without_keys(
+    tmp_path: Path,
+) -> None:
+    away = Settings(
+        data_dir=tmp_path,
+        log_url="kafka://127.0.0.1:1",
+        usage_url="http://127.0.0.1:1/db",
+        control_url="postgresql://u@127.0.0.1:1/db",
+    )
+    with_keys = away.model_copy(update={"access_mode": "keys"})
+    stores = {"Kafka", "ClickHouse", "PostgreSQL"}
+    for settings, role, parts in (
+        (away, "ingest", {"Kafka"}),
+        (with_keys, "ingest", {"Kafka", "PostgreSQL"}),
+        (away, "dispatch", stores),
+        (away, None, stores),
+    ):
+        told = [it async for it in findings(settings, role=role)]
+        assert {it.part for it in told if it.level is Level.FAULT} & stores == parts
 
 
 async def test_a_webhook_gets_out_if_the_receiver_answers_anything(tmp_path: Path) -> None:

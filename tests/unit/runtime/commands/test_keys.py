@@ -177,6 +177,25 @@ def test_the_list_shows_keys_of_all_namespaces_or_one(folder: Path) -> None:
         assert text.split("_", 2)[2] not in "".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("scopes", "shown"),
+    [
+        (frozenset[Scope](), "all except operate, subjects:erase"),
+        (EVERY_SCOPE - {Scope.OPERATE}, "all except operate"),
+        (EVERY_SCOPE, "all"),
+        (EVERY_SCOPE - {Scope.USAGE_READ}, None),
+        (frozenset({Scope.STATUS_READ, Scope.EVENTS_WRITE}), "events:write, status:read"),
+    ],
+    ids=["as made", "erases", "everything", "reads no usage", "two"],
+)
+def test_the_list_says_what_a_key_may_not_do_where_that_is_little(
+    scopes: frozenset[Scope], shown: str | None
+) -> None:
+    made("--name", "a", *(part for scope in sorted(scopes) for part in ("--scope", scope.value)))
+    (line,) = run("list").stdout.splitlines()[1:]
+    assert f"  {shown or ', '.join(sorted(scopes))}  " in line
+
+
 def test_an_empty_list_is_told() -> None:
     result = run("list")
     assert (result.stdout, result.exit_code) == ("", 0)

@@ -1,12 +1,16 @@
 """What the chart refuses, and in which words; and what it takes over from the rest of deploy/."""
 
+import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 
-from tests.deploy.helm import ROOT, VALUES, of_kind, rendered, template
+from tests.deploy.helm import NAMESPACE, ROOT, VALUES, of_kind, rendered, template
+from tests.unit.observe.test_names import parts
 
 LARGE, SMALLEST = VALUES[0], VALUES[-1]
 OBSERVE = ROOT / "deploy/observe"
@@ -27,6 +31,12 @@ RULES: dict[str, Any] = yaml.safe_load((OBSERVE / "alerts.yaml").read_text())
         (["settings.partitions=many"], "got string, want integer"),
         (["settings.partitions=2000"], "maximum: got 2,000, want 1,024"),
         (["settings.access_mode=key"], "value must be one of 'none', 'keys'"),
+        (["settings.access_mode=none"], "set settings.public_without_keys to true instead"),
+        (["settings.access_mode=null"], "Set settings.access_mode to keys"),
+        (
+            ["settings.access_mode=none", "settings.public_without_keys=false"],
+            "settings.access_mode is none",
+        ),
         (["secretSettings.secret_key.key="], "/secretSettings/secret_key"),
         (["ingest.replica=3"], "'replica' not allowed"),
         (["image.digest=latest"], "/image/digest"),
@@ -73,12 +83,32 @@ def test_an_older_kubernetes_is_refused() -> None:
 
 
 def test_alert_rules_are_those_of_the_repository() -> None:
-    (made,) = of_kind(LARGE, "PrometheusRule").values()
+    (found,) = of_kind(LARGE, "PrometheusRule").values()
+    made = copy.deepcopy(found)
     base = "https://docs.example.com/meterline"
     text = json.dumps(RULES).replace('runbook": "docs/', f'runbook": "{base}/')
+    ours = f'namespace="{NAMESPACE}"'
+    for rule in (one for group in made["spec"]["groups"] for one in group["rules"]):
+        of_series = list(map(str, series(promql_parser.parse(rule["expr"]))))
+        assert [ours in one for one in of_series] == [True] * len(of_series)
+        assert of_series
+        assert rule["labels"].pop("namespace") == NAMESPACE, "or it would not say whose alert it is"
+        rule["expr"] = rule["expr"].replace(f"{ours},", "").replace(f"{{{ours}}}", "")
     assert made["spec"] == json.loads(text)
     runbooks = {r["annotations"]["runbook"] for g in made["spec"]["groups"] for r in g["rules"]}
     assert all(one.startswith(f"{base}/alerts.md#") for one in runbooks)
+
+
+def series(query: Any) -> Iterator[Any]:
+    """All that an expression reads."""
+    return (one for one in parts(query) if isinstance(one, promql_parser.VectorSelector))
+
+
+def test_rules_are_of_all_that_is_scraped_where_the_chart_does_not_say_what() -> None:
+    on = ["--set", "monitoring.rules.enabled=true"]
+    done = template("--values", str(SMALLEST), *on)
+    (made,) = (it for it in yaml.safe_load_all(done.stdout) if it["kind"] == "PrometheusRule")
+    assert made["spec"] == RULES
 
 
 def test_the_dashboard_is_that_of_the_repository() -> None:

@@ -62,6 +62,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail (printf "%s is both in settings and in secretSettings: remove one of them" $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if not (or (hasKey .Values.secretSettings "access_mode") (eq (default "none" .Values.settings.access_mode) "keys") .Values.settings.public_without_keys (hasKey .Values.secretSettings "public_without_keys")) -}}
+{{- fail "settings.access_mode is none: whoever reaches a pod could do everything, so no process would start. Set settings.access_mode to keys. If a proxy in front authenticates requests, set settings.public_without_keys to true instead" -}}
+{{- end -}}
 {{- $most := .Values.aggregate.replicas -}}
 {{- if .Values.aggregate.autoscaling.enabled -}}
 {{- $most = .Values.aggregate.autoscaling.maxReplicas -}}

@@ -14,7 +14,18 @@ from functools import partial
 from typing import Final
 
 from meterline.ports import Unavailable
-from meterline.usage import Holdings, Kept, Life, Seal, Sealed, SealedRows, SealSum, UsageIntegrity
+from meterline.usage import (
+    NEWEST_SLICES,
+    Holdings,
+    Kept,
+    Life,
+    Seal,
+    Sealed,
+    SealedRows,
+    SealSum,
+    UsageIntegrity,
+    check_not_older,
+)
 from tests.simulation.blocks import BlockRow, BlocksState
 from tests.simulation.network import Net
 from tests.simulation.progress import ProgressState
@@ -84,6 +95,13 @@ class Binding:
             rows[table] = sum(row.window // 60 > int(hour or -1) for row in of)
         life = Life(str(self.usage.life), UP_S)
         return Holdings(self.ids, rows, there, self.blocks.counts(), life)
+
+    def newest(self, log: int) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for of, partition, slice_ in sorted(self.usage.tables["accounts"], reverse=True):
+            if of == log:
+                found.setdefault(partition, []).append(slice_)
+        return {partition: slices[:NEWEST_SLICES] for partition, slices in found.items()}
 
     def adopt(self, store_id: str) -> None:
         self.ids = (store_id,)
@@ -216,6 +234,19 @@ class SimulatedLedger:
         )
 
 
+class AtOnce:
+    """Both sides as they are at one instant."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+
+    async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
+        return self._binding.sealed(log, after)
+
+    async def newest(self, log: int) -> dict[int, list[int]]:
+        return self._binding.newest(log)
+
+
 async def begun(binding: Binding, net: Net, log: int, partitions: int, name: str) -> UsageIntegrity:
     """The comparison as a start makes it, waiting for stores that are away. Raises `Unsuitable`."""
     ledger = SimulatedLedger(binding, net)
@@ -226,4 +257,6 @@ async def begun(binding: Binding, net: Net, log: int, partitions: int, name: str
         except Unavailable:
             await asyncio.sleep(START_PAUSE_S)
         else:
+            at_once = AtOnce(binding)  # nobody sets the control store back: it is never refused
+            await check_not_older(at_once, at_once, log, integrity.store_id)
             return integrity

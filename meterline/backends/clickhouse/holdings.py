@@ -12,6 +12,7 @@ from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.usage import (
     BY_PERIOD,
+    NEWEST_SLICES,
     Holdings,
     Life,
     Period,
@@ -60,6 +61,15 @@ class ClickHouseHoldings:
         lives = list(_pairs(found, "life"))
         life = Life(", ".join(of for of, _ in lives), min(up_s for _, up_s in lives))
         return Holdings(store_of(ids), tables, accounts, blocks, life)
+
+    async def newest(self, log: int) -> dict[int, list[int]]:
+        """See `meterline.usage.NewestSlices`."""
+        parameters = {"log": log, "most": NEWEST_SLICES}
+        found: dict[int, list[int]] = defaultdict(list)
+        for server in self._connection.servers:
+            for partition, slice_ in await server.query(QUERIES["newest_slices"], parameters):
+                found[partition].append(slice_)
+        return found
 
     async def adopt(self, store_id: str) -> None:
         """See the port."""

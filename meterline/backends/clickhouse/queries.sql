@@ -175,6 +175,11 @@ SELECT 'account', toString(partition), slice FROM accounts
 WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UInt16)}, {slices:Array(UInt64)})
 GROUP BY partition, slice;
 
+-- name: newest_slices
+-- The last slices of each partition that have an account, sealed or not.
+SELECT partition, slice FROM accounts WHERE log = {log:UInt16}
+GROUP BY partition, slice ORDER BY partition, slice DESC LIMIT {most:UInt16} BY partition;
+
 -- name: periods
 SELECT DISTINCT table, partition_id FROM system.parts
 WHERE active AND rows > 0 AND database = currentDatabase() AND table IN {tables:Array(String)};

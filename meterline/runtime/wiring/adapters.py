@@ -73,6 +73,7 @@ from meterline.usage import (
     Masks,
     Unsealed,
     UsageIntegrity,
+    check_not_older,
 )
 from meterline.window import DAY_MS
 
@@ -212,6 +213,8 @@ async def open_all(
     holdings = ClickHouseHoldings(usage.connection)
     integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
     await integrity.begin(str(ULID()), settings.usage_lost)
+    if settings.usage_lost is None:  # else it may be counted anew from an older one
+        await check_not_older(seal_ledger, holdings, log.number, integrity.store_id)
     await holdings.name_servers(integrity.store_id)
     catalogue = SqlCatalogueStore(database, settings.meters_max)
     subjects = SqlSubjectStore(database)

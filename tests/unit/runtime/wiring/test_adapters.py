@@ -19,6 +19,7 @@ from meterline.report import Interval, Report, Schedule
 from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings.reading import Settings, SettingsError
 from meterline.runtime.wiring import adapters, reports
+from meterline.usage import AccountRow, Flush
 
 
 async def opened(settings: Settings, stack: AsyncExitStack, usage_url: str) -> adapters.Opened:
@@ -28,7 +29,8 @@ async def opened(settings: Settings, stack: AsyncExitStack, usage_url: str) -> a
     usage = ClickHouseUsageStore(Connection(usage_url))
     stack.push_async_callback(usage.close)
     await usage.create_tables()
-    await usage.connection.execute("TRUNCATE TABLE installation")  # all tests share this store
+    for table in ("installation", "accounts"):  # all tests share this store
+        await usage.connection.execute(f"TRUNCATE TABLE {table}")
     return await adapters.open_all(settings, database, usage, log)
 
 
@@ -49,6 +51,26 @@ async def test_a_log_made_anew_is_refused_until_someone_accepts_it(
     accepting = Settings(data_dir=tmp_path, log_accepted=new_id)
     async with AsyncExitStack() as stack:
         assert (await opened(accepting, stack, chdb_url)).log.number == 2
+
+
+async def test_a_control_store_that_forgot_what_was_counted_is_refused(
+    tmp_path: Path, chdb_url: str
+) -> None:
+    async def again(settings: Settings) -> adapters.Opened:
+        return await adapters.open_all(settings, made.database, made.usage, made.log)
+
+    settings = Settings(data_dir=tmp_path)
+    async with AsyncExitStack() as stack:
+        made = await opened(settings, stack, chdb_url)
+        rows = [AccountRow(1, 0, slice_, 1, 4, 1, 1, 1, 1) for slice_ in (0, 10, 20)]
+        await made.usage.write(Flush(accounts=rows[:2]))
+        known = (await again(settings)).integrity.store_id
+        await made.usage.write(Flush(accounts=rows))
+        with pytest.raises(Unsuitable, match=r"older than the usage store.*usage_lost to") as told:
+            await again(settings)
+        assert f"usage_lost to {known}:" in str(told.value)
+        await again(Settings(data_dir=tmp_path, usage_lost=known))
+        await made.usage.connection.execute("TRUNCATE TABLE accounts")
 
 
 async def test_meters_of_the_settings_file_are_made_and_faults_are_named(

@@ -1,0 +1,56 @@
+"""Whether the control store is older than the usage store: a copy of it that was restored alone.
+
+Rows of a slice are written once the slice before it is sealed. So behind the last slice that the
+control store knows as sealed there is one slice in the usage store, the open one: or a second, if
+the log has lost its first records since. Where there are more, the control store has forgotten
+seals, and with them revisions, runs and keys.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from meterline.ports import Unsuitable
+from meterline.usage.integrity.comparison import BEFORE, Sealed
+
+NEWEST_SLICES: Final = 3  # so many behind the last seal are too many
+
+
+class KnownSeals(Protocol):
+    """The control store's side of the comparison."""
+
+    async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
+        """See `SealLedger`."""
+        ...
+
+
+class NewestSlices(Protocol):
+    """The usage store's side of the comparison."""
+
+    async def newest(self, log: int) -> Mapping[int, Sequence[int]]:
+        """By partition, the last `NEWEST_SLICES` slices that have rows, by their first offsets."""
+        ...
+
+
+async def check_not_older(ledger: KnownSeals, store: NewestSlices, log: int, known: str) -> None:
+    """Raise `Unsuitable` with words where the control store has forgotten what was sealed into the
+    usage store, which has the id `known`.
+    """
+    # The usage store first: what was written by then, was sealed before but for the open slice.
+    newest = await store.newest(log)
+    last = {one.partition: one.last for one in (await ledger.sealed(log, {})).rows}
+    for partition, slices in sorted(newest.items()):
+        behind = [one for one in slices if one > last.get(partition, BEFORE)]
+        if len(behind) >= NEWEST_SLICES:
+            raise Unsuitable(_message(partition, last.get(partition), max(behind), known))
+
+
+def _message(partition: int, last: int | None, newest: int, known: str) -> str:
+    knows = "nothing of it" if last is None else f"it up to the slice at offset {last}"
+    return (
+        f"the control store is older than the usage store: partition {partition} was counted up to"
+        f" the slice at offset {newest}, and the control store knows {knows}. It was restored"
+        " alone, or control_url leads to a copy. Nothing is answered, counted or delivered. Point"
+        " control_url or data_dir to its newest state, or restore the newest backup of all three"
+        " stores. If there is none, begin with an empty usage store, and set usage_lost to"
+        f" {known}: everything that the log still holds is then counted again"
+    )

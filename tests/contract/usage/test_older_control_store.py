@@ -1,0 +1,81 @@
+"""A control store that was set back alone is refused, over both databases and both engines."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from meterline.backends.clickhouse.holdings import ClickHouseHoldings
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
+from meterline.ports import Unsuitable
+from meterline.usage import AccountRow, Flush, check_not_older
+from tests.contract.usage.test_integrity import seal
+
+PARTITION, QUIET = 2, 3
+COUNTED = range(0, 60, 10)  # the last one is the open slice
+
+
+async def counted(store: ClickHouseUsageStore, log: int) -> ClickHouseHoldings:
+    """A store into which slices of one partition were counted, and some of others."""
+    rows = [AccountRow(log, PARTITION, slice_, 1, 4, 1, 1, 1, 1) for slice_ in COUNTED]
+    quiet = [AccountRow(log, QUIET, 0, 1, 4, 1, 1, 1, 1)]
+    others = [AccountRow(log + 1, QUIET, slice_, 1, 4, 1, 1, 1, 1) for slice_ in COUNTED]
+    for _ in range(2):  # accounts of a slice are written anew with each flush
+        await store.write(Flush(accounts=[*rows, *quiet, *others]))
+    return ClickHouseHoldings(store.connection)
+
+
+async def test_a_store_says_which_slices_are_its_last(
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    log = next(fresh_numbers)
+    next(fresh_numbers)
+    holdings = await counted(usage_store, log)
+    assert await holdings.newest(log) == {PARTITION: [50, 40, 30], QUIET: [0]}
+
+
+@pytest.mark.parametrize(
+    ("sealed", "known"),
+    [(0, "nothing of it"), (2, "it up to the slice at offset 10"), (3, "at offset 20")],
+)
+async def test_a_control_store_that_forgot_seals_is_refused(
+    usage_store: ClickHouseUsageStore,
+    control_database: Database,
+    fresh_numbers: Iterator[int],
+    sealed: int,
+    known: str,
+) -> None:
+    log = next(fresh_numbers)
+    next(fresh_numbers)
+    holdings, ledger = await counted(usage_store, log), SqlSealLedger(control_database)
+    await seal_first(control_database, log, sealed)
+    with pytest.raises(Unsuitable) as caught:
+        await check_not_older(ledger, holdings, log, "abc")
+    words = str(caught.value)
+    assert "the control store is older than the usage store: partition 2" in words
+    assert "up to the slice at offset 50" in words
+    assert known in words
+    assert "set usage_lost to abc" in words
+
+
+@pytest.mark.parametrize("sealed", [4, 5, 6])
+async def test_a_control_store_that_knows_all_but_what_is_open_is_not(
+    usage_store: ClickHouseUsageStore,
+    control_database: Database,
+    fresh_numbers: Iterator[int],
+    sealed: int,
+) -> None:
+    log = next(fresh_numbers)
+    next(fresh_numbers)
+    holdings, ledger = await counted(usage_store, log), SqlSealLedger(control_database)
+    await seal_first(control_database, log, sealed)
+    await check_not_older(ledger, holdings, log, "abc")
+
+
+async def seal_first(database: Database, log: int, sealed: int) -> None:
+    """Seal so many of the slices."""
+    progress = SqlProgressStore(database)
+    for slice_ in COUNTED[:sealed]:
+        await progress.seal(seal(log, PARTITION, slice_))

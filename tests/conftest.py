@@ -3,6 +3,7 @@ run, and what runs side by side.
 """
 
 import asyncio
+import gc
 import os
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from aiohttp import web_app
 from hypothesis import settings
 
 from meterline.backends.clickhouse.clients.access import connected
@@ -74,6 +76,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=higher)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: turn(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: all tests and modules. To walk over it again takes the collector a
+    second each time, and properties make it do that often.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_teardown() -> None:
+    """Middlewares are remembered by their application, and so are applications of hundreds of
+    tests: the collector walked over all of them.
+    """
+    web_app._cached_build_middleware.cache_clear()  # noqa: SLF001 - it has no other name
 
 
 def _tier(item: pytest.Item) -> Tier:

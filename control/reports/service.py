@@ -65,6 +65,11 @@ class ReportService:
             raise not_found("report", id_or_slug)
         return report
 
+    async def report_id(self, namespace: str, id_or_slug: str) -> str:
+        """The id of a report; what is no report that lives may be the id of a deleted one."""
+        report = await self.reports.report(namespace, id_or_slug)
+        return id_or_slug.upper() if report is None else report.id
+
     async def run(self, report: Report, run_id: str) -> Run:
         """A run of a report. Raises `Problem` (not found)."""
         run = await self.reports.run(report.id, run_id)

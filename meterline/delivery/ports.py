@@ -68,8 +68,17 @@ class ReplayStore(Protocol):
         """One replay."""
         ...
 
-    async def replays(self, namespace: str, limit: int, after: str | None = None) -> list[Replay]:
-        """Replays by id, the newest first, after the one with this id."""
+    async def replays(
+        self,
+        namespace: str,
+        limit: int,
+        after: str | None = None,
+        *,
+        report_id: str | None = None,
+    ) -> list[Replay]:
+        """Replays by id, the newest first, after the one with this id; of a report, those that
+        were asked for its deliveries.
+        """
         ...
 
     async def cancel_replay(

@@ -2461,6 +2461,12 @@ type ReplayCount struct {
 // ReplayCountDryRun defines model for ReplayCount.DryRun.
 type ReplayCountDryRun bool
 
+// ReplayFilter Conditions on replays.
+type ReplayFilter struct {
+	// Report Those asked for deliveries of the report with this id or slug; of a deleted one, its id.
+	Report *string `json:"report,omitempty"`
+}
+
 // ReplayPage A page of replays, the newest first.
 type ReplayPage struct {
 	Data []Replay `json:"data"`
@@ -3857,6 +3863,9 @@ type ListRefusalsParams struct {
 type ListReplaysParams struct {
 	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
+
+	// Filter Conditions on replays.
+	Filter *ReplayFilter `json:"filter,omitempty"`
 }
 
 // PreviewNewReportParams defines parameters for PreviewNewReport.
@@ -10655,6 +10664,18 @@ func NewListReplaysRequest(server string, params *ListReplaysParams) (*http.Requ
 		if params.Page != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

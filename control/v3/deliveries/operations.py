@@ -170,8 +170,7 @@ class V3Deliveries(OfReports, tag="Deliveries"):
     async def _query(self, namespace: str, asked: DeliveryFilter) -> DeliveryQuery:
         report_id = asked.report
         if report_id is not None:
-            report = await self._service.reports.report(namespace, report_id)
-            report_id = report_id.upper() if report is None else report.id
+            report_id = await self._service.report_id(namespace, report_id)
         states = () if asked.state is None else tuple(map(DeliveryState, asked.state.split(",")))
         return DeliveryQuery(
             report_id=report_id,

@@ -10,14 +10,23 @@ from ulid import ULID
 
 from control.handlers import OfReports, Operation
 from control.shapes.optional_members import Maybe, instant, present
-from control.shapes.pages import PageParameters, cursor_page, id_after, page_answer, page_shape
+from control.shapes.pages import cursor_page, id_after, page_answer, page_shape
 from control.shapes.run import RUN_PATTERN, RunId
 from control.v3.reports.run_shapes import RUN_EXAMPLE
 from meterline.access import Scope
 from meterline.delivery import DeliveryQuery, DeliveryState, Replay
 from meterline.http import json_response
 from meterline.http.operation import Answer, Call, json_body
-from meterline.http.shapes import Closed, Instant, InstantShown, NoParameters, Text, Ulid
+from meterline.http.shapes import (
+    Closed,
+    CursorPage,
+    Instant,
+    InstantShown,
+    NoParameters,
+    Parameters,
+    Text,
+    Ulid,
+)
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     REPLAY_PER_SECOND,
@@ -56,6 +65,26 @@ class ReplayBody(Closed):
         int,
         Field(ge=1, le=REPLAY_PER_SECOND_MAX, description="How many are sent again in a second."),
     ] = REPLAY_PER_SECOND
+
+
+class ReplayFilter(Parameters):
+    """Conditions on replays."""
+
+    report: Annotated[
+        str | None,
+        Field(
+            pattern=rf"^[A-Za-z0-9_-]{{1,{REPORT_SLUG_CHARS_MAX}}}$",
+            description="Those asked for deliveries of the report with this id or slug; of a "
+            "deleted one, its id.",
+        ),
+    ] = None
+
+
+class ReplayListParameters(Parameters):
+    """Which replays, which page."""
+
+    page: CursorPage = CursorPage()
+    filter: ReplayFilter = ReplayFilter()
 
 
 class StateCountsShown(TypedDict):
@@ -202,13 +231,16 @@ class V3Replays(OfReports, tag="Deliveries"):
         route="GET /replays",
         summary="List replays of many deliveries",
         scope=Scope.REPORTS_READ,
-        parameters=PageParameters,
+        parameters=ReplayListParameters,
         answer=page_answer("A page of replays, the newest first.", _PAGE, _DONE, _EXAMPLE_ID),
     )
-    async def list(self, call: Call[PageParameters, None]) -> web.Response:
+    async def list(self, call: Call[ReplayListParameters, None]) -> web.Response:
         """One page, the newest first."""
-        page = call.parameters.page
-        found = await self._service.replays.replays(call.namespace, page.size + 1, id_after(page))
+        service, page, report = self._service, call.parameters.page, call.parameters.filter.report
+        report_id = None if report is None else await service.report_id(call.namespace, report)
+        found = await service.replays.replays(
+            call.namespace, page.size + 1, id_after(page), report_id=report_id
+        )
         return json_response(cursor_page(found, page, replay_shown, lambda it: it.id))
 
     @Operation(

@@ -273,6 +273,14 @@ async def test_they_are_listed_by_namespace_newest_first(
     assert await replays.replay("other", "01A") is None
 
 
+async def test_those_of_a_report_are_listed(replays: ReplayStore, report: Report) -> None:
+    made = [await replays.create_replay(asked(report, f"01{letter}")) for letter in "AC"]
+    await replays.create_replay(asked(report, "01B", report_id="another"))
+    assert await replays.replays("default", 9, report_id=report.id) == made[::-1]
+    assert await replays.replays("default", 1, "01C", report_id=report.id) == made[:1]
+    assert await replays.replays("other", 9, report_id=report.id) == []
+
+
 async def test_only_so_many_run_at_once(replays: ReplayStore, report: Report) -> None:
     for number in range(REPLAYS_RUNNING_MAX):
         await replays.create_replay(asked(report, f"01A{number:02}"))

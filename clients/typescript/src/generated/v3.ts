@@ -3088,6 +3088,11 @@ export interface components {
             /** @description Those `pending` or `sending` are on their way, and would be left alone. */
             by_state: components["schemas"]["StateCounts"];
         };
+        /** @description Conditions on replays. */
+        ReplayFilter: {
+            /** @description Those asked for deliveries of the report with this id or slug; of a deleted one, its id. */
+            report?: string;
+        };
         /** @description A page of replays, the newest first. */
         ReplayPage: {
             data: components["schemas"]["Replay"][];
@@ -4499,6 +4504,7 @@ export type RejectedPage = components['schemas']['RejectedPage'];
 export type RejectedValue = components['schemas']['RejectedValue'];
 export type ReplayRequest = components['schemas']['ReplayRequest'];
 export type ReplayCount = components['schemas']['ReplayCount'];
+export type ReplayFilter = components['schemas']['ReplayFilter'];
 export type ReplayPage = components['schemas']['ReplayPage'];
 export type Replay = components['schemas']['Replay'];
 export type Replayed = components['schemas']['Replayed'];
@@ -7400,6 +7406,8 @@ export interface operations {
             query?: {
                 /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
+                /** @description Conditions on replays. */
+                filter?: components["schemas"]["ReplayFilter"];
             };
             header?: never;
             path?: never;

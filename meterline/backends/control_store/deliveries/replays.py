@@ -89,10 +89,18 @@ class SqlReplayStore(SqlStore):
 
     @reads
     async def replays(
-        self, connection: Connection, namespace: str, limit: int, after: str | None = None
+        self,
+        connection: Connection,
+        namespace: str,
+        limit: int,
+        after: str | None = None,
+        *,
+        report_id: str | None = None,
     ) -> list[Replay]:
         """See the port."""
         question = select(replays).where(_c.namespace == namespace)
+        if report_id is not None:
+            question = question.where(_c.report_id == report_id)
         if after is not None:
             question = question.where(_c.id < after)
         question = question.order_by(_c.id.desc()).limit(limit)

@@ -78,6 +78,25 @@ async def test_a_replay_is_made_worked_off_and_shown(served: ReportsApi) -> None
     )
 
 
+async def test_replays_of_a_report_are_listed(served: ReportsApi) -> None:
+    report, run, _ = await filled(served)
+    whole = await served.api.json("POST", REPLAYS, 201, json={"report": "daily-tokens"})
+    await served.api.json("POST", REPLAYS, 201, json={"run": run["id"]})
+    for name in ("daily-tokens", report["id"], report["id"].lower()):
+        listed = await served.api.json("GET", f"{REPLAYS}?filter[report]={name}")
+        assert listed["data"] == [whole]
+    await served.api.json("DELETE", ONE, 204)
+    of_deleted = f"{REPLAYS}?filter[report]={report['id'].lower()}"
+    assert [one["id"] for one in (await served.api.json("GET", of_deleted))["data"]] == [
+        whole["id"]
+    ]
+    assert (await served.api.json("GET", f"{REPLAYS}?filter[report]=nothing"))["data"] == []
+    assert (await served.other.json("GET", of_deleted))["data"] == []
+    assert await served.api.faults("GET", f"{REPLAYS}?filter[report]=a%20b") == {
+        "filter[report]": "matches_regex"
+    }
+
+
 async def test_a_replay_is_cancelled(served: ReportsApi) -> None:
     await filled(served)
     made = await served.api.json("POST", REPLAYS, 201, json={"report": "daily-tokens"})

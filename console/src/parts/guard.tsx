@@ -4,22 +4,35 @@ import { meet, met } from "../api.js";
 
 interface State {
   readonly error?: unknown;
+  /** Whether the page loads itself anew, or looks whether it can. */
+  readonly anew?: boolean;
 }
 
-const RELOADED = "meterline.reloaded"; // the address that was loaded anew by itself, so that it is so once
+const RELOADED = "meterline.reloaded";
+const LOOK_WITHIN_MS = 10_000;
 let lacksFiles = false;
 window.addEventListener("vite:preloadError", () => {
   lacksFiles = true;
 });
 
+/** What is loaded anew by itself at most once: an address, by a release of the console. */
+function place(): string {
+  return `${import.meta.url} ${location.href}`;
+}
+
+function wasReloaded(): boolean {
+  return sessionStorage.getItem(RELOADED) === place();
+}
+
 /** Keeps the head where a page breaks. Where its files could not be had, the page is loaded anew as
- * soon as the server answers: it may have been away, or have another release of them.
+ * soon as the server answers: it may have been away, or have another release of them. A button to do
+ * so stands there only where the page does not do it by itself: it would go away under the pointer.
  */
 export class Guard extends Component<{ children: ReactNode }, State> {
   override state: State = {};
 
   static getDerivedStateFromError(error: unknown): State {
-    return { error };
+    return { error, anew: lacksFiles && !wasReloaded() };
   }
 
   override componentDidCatch(): void {
@@ -34,19 +47,28 @@ export class Guard extends Component<{ children: ReactNode }, State> {
 
   /** A reload while nobody answers would leave the browser's own page of errors. */
   private async look(): Promise<void> {
-    const answer = await fetch("/console/", { method: "HEAD" }).catch(() => undefined);
+    const signal = AbortSignal.timeout(LOOK_WITHIN_MS);
+    const answer = await fetch("/console/", { method: "HEAD", signal }).catch(() => undefined);
     meet(answer !== undefined);
     if (answer?.ok) this.reload();
+    else this.setState({ anew: false });
   }
 
   private readonly reload = (): void => {
-    if (!met.answered || sessionStorage.getItem(RELOADED) === location.href) return;
-    sessionStorage.setItem(RELOADED, location.href);
+    if (!met.answered || wasReloaded()) return;
+    sessionStorage.setItem(RELOADED, place());
+    this.setState({ anew: true });
     location.reload();
   };
 
   override render() {
     if (this.state.error === undefined) return this.props.children;
+    if (this.state.anew)
+      return (
+        <p className="muted" role="status">
+          Files of this page are missing. The page reloads …
+        </p>
+      );
     return (
       <div className="notice bad" role="alert">
         <h1>This page could not be shown</h1>

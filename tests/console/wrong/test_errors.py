@@ -1,8 +1,5 @@
-"""What the console does where something is wrong: the server is away, slow or newer, the key is
-gone, narrow or used up.
-"""
+"""The server is away or slow, the key is gone, narrow or used up."""
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +19,6 @@ from tests.services.local import LocalService, free_port
 
 SIGN_IN = "Sign in to Meterline"
 PATIENCE_MS = 60_000
-MINUTE_MS = 60_000
 USE_UP = """async path => {
     window.others = setInterval(() => fetch(path), 100);
     while ((await fetch(path)).status !== 429);
@@ -316,66 +312,6 @@ def test_what_cannot_be_copied_says_so(watched: Watched) -> None:
     page = watched.open("/syncs/tokens-daily", "tokens-daily")
     page.get_by_role("button", name="Copy", exact=True).first.click()
     expect(page.get_by_role("button", name="Not copied: select it")).to_be_visible()
-
-
-def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched) -> None:
-    page = watched.open("/", "Overview")
-    gone: list[str] = []
-
-    def another_release(route: Route) -> None:
-        gone.append(route.request.url)
-        route.continue_(url=f"{watched.url}/console/assets/changes-of-before.js")
-
-    asset = re.compile("/assets/changes-")
-    page.route(asset, another_release, times=1)
-    page.get_by_role("link", name="Changes").click()
-    expect(page.get_by_role("region", name="Changes")).to_be_visible()  # loaded anew by itself
-    assert len(gone) == 1
-    page = watched.open("/", "Overview")
-    page.route(asset, another_release)
-    page.get_by_role("link", name="Changes").click()
-    expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
-    assert watched.violations() == []
-    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
-    page.unroute(asset)
-    page.get_by_role("button", name="Reload the page").click()
-    expect(page.get_by_role("region", name="Changes")).to_be_visible()
-    watched.forgive("404", "Failed to fetch dynamically imported module")
-    assert watched.complaints == []
-
-
-def test_a_stale_tab_that_lacks_the_files_of_why_keeps_its_page(watched: Watched) -> None:
-    page = watched.open("/meters/tokens?from=2026-01-01&to=2026-01-06&by=P1D", "Tokens used")
-    number = page.get_by_role("region", name="Usage by window").get_by_role("button").first
-    asset = re.compile("/assets/why-(?!link)")
-    page.route(asset, lambda route: route.fulfill(status=404))
-    number.click()  # the page is loaded anew by itself, once
-    expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
-    expect(page.get_by_role("heading", level=1, name="Tokens used")).to_be_visible()
-    page.unroute(asset)
-    page.get_by_role("button", name="Reload the page").click()
-    expect(page.get_by_role("dialog")).to_be_visible()
-    watched.forgive("404", "Failed to fetch dynamically imported module")
-    assert watched.complaints == []
-
-
-def test_a_newer_console_of_the_server_is_offered(watched: Watched) -> None:
-    watched.page.clock.install()
-    page = watched.open("/", "Overview")
-    notice = page.get_by_text("The server has a newer console.")
-    expect(notice).to_be_hidden()
-
-    def newer(route: Route) -> None:
-        session = route.fetch().json() | {"console": "of-the-next-release"}
-        route.fulfill(body=json.dumps(session), content_type="application/json")
-
-    page.route(f"**{API}/session", newer)
-    page.clock.fast_forward(MINUTE_MS)  # the page asks each minute
-    expect(notice).to_be_visible()
-    page.unroute(f"**{API}/session")
-    page.get_by_role("button", name="Load it").click()
-    expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
-    expect(notice).to_be_hidden()
 
 
 def test_a_tab_that_nobody_sees_asks_for_nothing(watched: Watched) -> None:

@@ -24,11 +24,14 @@ export class Unreached extends Error {
   }
 }
 
-/** How the server was met last: whether it answered, and until when a plan lets no more through. */
+/** How the server was met last: whether it answered, and until when a plan lets no more through.
+ * `ended` is called where an answer says that the session has ended.
+ */
 export const met = {
   answered: true,
   limitedUntilMs: 0,
   heard: new Set<() => void>(),
+  ended: (): void => undefined,
 };
 
 export function meet(answered: boolean): void {
@@ -63,6 +66,7 @@ async function asked(request: Request | string, init?: RequestInit): Promise<Res
   meet(true);
   const seconds = Number(answer.headers.get("Retry-After") ?? 0);
   if (answer.status === 429) met.limitedUntilMs = Date.now() + seconds * 1000;
+  if (answer.status === 401) met.ended();
   return answer;
 }
 

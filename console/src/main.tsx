@@ -1,9 +1,9 @@
-import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
 
-import { ProblemError } from "./api.js";
+import { met } from "./api.js";
 import { Shell } from "./shell.js";
 import { ViewProvider } from "./state.js";
 import "./styles/base.css";
@@ -13,20 +13,15 @@ import "./styles/panels.css";
 const BASE = "/console";
 if (location.pathname === "/") history.replaceState(null, "", `${BASE}/${location.search}`);
 
-// Where an answer says that the session has ended, the session is asked for, and the sign-in shows.
-const onError = (error: unknown) => {
-  if (error instanceof ProblemError && error.status === 401)
-    void client.invalidateQueries({ queryKey: ["session"] });
-};
 const client = new QueryClient({
-  queryCache: new QueryCache({ onError }),
-  mutationCache: new MutationCache({ onError }),
   defaultOptions: {
     // "always": a server on this machine answers also without a network.
     queries: { staleTime: 2000, refetchOnWindowFocus: true, networkMode: "always" },
     mutations: { networkMode: "always" },
   },
 });
+// Where an answer says that the session has ended, the session is asked for, and the sign-in shows.
+met.ended = () => void client.invalidateQueries({ queryKey: ["session"] });
 
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>

@@ -1,4 +1,14 @@
-import { Suspense, lazy, useEffect, useRef, useState, type ComponentType } from "react";
+import {
+  Activity,
+  Suspense,
+  lazy,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type ComponentType,
+  type ReactNode,
+} from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 
 import { signOut, Unreached, type Session } from "./api.js";
@@ -78,7 +88,7 @@ function placeOf(at: string): string {
 
 export function Shell() {
   const session = useSession();
-  const [path] = useLocation();
+  const kept = useRef<Session>(undefined);
   const first = useRef<string>(undefined);
   first.current ??= session.data?.console;
   const stale = session.data?.console !== undefined && session.data.console !== first.current;
@@ -95,25 +105,43 @@ export function Shell() {
       </main>
     );
   }
-  if (!session.data.signed_in) {
-    return (
-      <Guard>
-        <Suspense fallback={<Loading />}>
-          <SignIn />
-        </Suspense>
-      </Guard>
-    );
-  }
+  const signedIn = session.data.signed_in;
+  if (signedIn) kept.current = session.data;
   return (
-    <SessionProvider value={session.data}>
+    <>
+      {!signedIn && (
+        <Guard>
+          <Suspense fallback={<Loading />}>
+            <SignIn before={kept.current} />
+          </Suspense>
+        </Guard>
+      )}
+      {/* While nobody is signed in it waits, hidden: what was written there is not lost. */}
+      {kept.current && (
+        <Activity mode={signedIn ? "visible" : "hidden"}>
+          <SignedIn key={kept.current.key?.id ?? ""} session={kept.current}>
+            {stale && <Upgraded />}
+            {!answered && <Failure error={new Unreached()} />}
+            {answered && session.error != null && <Failure error={session.error} />}
+          </SignedIn>
+        </Activity>
+      )}
+    </>
+  );
+}
+
+/** All pages, for one key. `children` is what the shell has to say above the page. */
+function SignedIn({ session, children }: { session: Session; children: ReactNode }) {
+  const [path] = useLocation();
+  useFocusKept();
+  return (
+    <SessionProvider value={session}>
       <a className="skip" href="#main">
         Skip to the page
       </a>
-      <Head session={session.data} />
+      <Head session={session} />
       <main id="main" tabIndex={-1}>
-        {stale && <Upgraded />}
-        {!answered && <Failure error={new Unreached()} />}
-        {answered && session.error != null && <Failure error={session.error} />}
+        {children}
         <Guard key={path}>
           <Suspense fallback={<Loading />}>
             <Switch>
@@ -131,6 +159,17 @@ export function Shell() {
       <Titles />
     </SessionProvider>
   );
+}
+
+/** Who comes back to a page that was hidden is where they were in it. */
+function useFocusKept(): void {
+  const last = useRef<Element>(null);
+  useLayoutEffect(() => {
+    if (last.current instanceof HTMLElement && last.current.isConnected) last.current.focus();
+    return () => {
+      last.current = document.activeElement === document.body ? null : document.activeElement;
+    };
+  }, []);
 }
 
 function Head({ session }: { session: Session }) {

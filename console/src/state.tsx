@@ -189,6 +189,16 @@ export function useSession(): UseQueryResult<Session> {
   return useApi(["session"], readSession, 60_000);
 }
 
+/** Whether this is on a page that somebody has signed in to, not on the page where they sign in. */
+export function useSignedIn(): boolean {
+  return useContext(SessionContext) !== undefined;
+}
+
+/** The id of the key that the viewer signed in with; none where the server asks for no key. */
+export function useOwnKey(): string | undefined {
+  return useContext(SessionContext)?.key?.id;
+}
+
 /** Whether the server asks for keys: then commands to copy show one. */
 export function useKeyed(): boolean {
   return useContext(SessionContext)?.access_mode === "keys";

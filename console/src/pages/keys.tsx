@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { api, unwrap, type Schemas } from "../api.js";
+import { api, signIn, unwrap, type Schemas } from "../api.js";
 import { AskForm } from "../forms/ask-form.js";
 import { FormDialog } from "../forms/dialog.js";
 import { faultAt, faultsOf } from "../forms/faults.js";
@@ -21,7 +21,7 @@ import {
   Table,
   Time,
 } from "../parts/basics.js";
-import { useApi, useKeyed, useMay, useParam } from "../state.js";
+import { useApi, useKeyed, useMay, useOwnKey, useParam } from "../state.js";
 
 type Key = Schemas["ApiKey"];
 
@@ -223,8 +223,27 @@ function Create() {
   );
 }
 
+const TRIES = 5;
+const TRY_AGAIN_MS = 1000;
+
+/** Sign in anew with the new secret of one's own key: the session ends with the previous secret, and
+ * whoever has to sign in does not see the new one. It is known within a few seconds.
+ */
+async function signInWith(secret: string): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await signIn(secret);
+      return;
+    } catch {
+      if (tries === TRIES) return; // the page asks for it
+      await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
+    }
+  }
+}
+
 /** A new secret for a key; the previous one works as well for a while. */
 function Rotate({ of }: { of: Key }) {
+  const own = useOwnKey() === of.id;
   const client = useQueryClient();
   const [overlap, setOverlap] = useState("86400");
   const [secret, setSecret] = useState("");
@@ -236,6 +255,7 @@ function Rotate({ of }: { of: Key }) {
       }),
     );
     setSecret(made.key);
+    if (own) await signInWith(made.key);
     await client.invalidateQueries({ queryKey: ["keys"] });
   };
   return (

@@ -1,22 +1,31 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { signIn } from "../api.js";
-import { Code, Failure } from "../parts/basics.js";
+import { signIn, type Session } from "../api.js";
+import { Code, Failure, Name } from "../parts/basics.js";
 
-/** Sign in with a key. The key goes to the server once and is kept nowhere here. */
-export default function SignIn() {
+/** Sign in with a key. The key goes to the server once and is kept nowhere here. `before` is the session
+ * that ended in this tab: its page, with all that was written there, waits for the same key.
+ */
+export default function SignIn({ before }: { before: Session | undefined }) {
   const client = useQueryClient();
   const enter = useMutation({
     mutationFn: signIn,
-    onSuccess: () => {
-      // What the key before was shown is not shown to this one.
-      client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
-      return client.invalidateQueries({ queryKey: ["session"] });
+    onSuccess: ({ key }) => {
+      // What the key before was shown is not shown to another one.
+      if (key?.id !== before?.key?.id)
+        client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+      return client.invalidateQueries();
     },
   });
   return (
     <main className="alone">
       <h1>Sign in to Meterline</h1>
+      {before?.key && (
+        <p className="notice" role="status">
+          Your session has ended. Your page is kept, with what you wrote there: sign in with the
+          same key, <Name>{before.key.name}</Name>, to go on.
+        </p>
+      )}
       <form
         className="card"
         onSubmit={(event) => {

@@ -4,7 +4,7 @@ import { Link } from "wouter";
 import { ProblemError, Unreached } from "../api.js";
 import { grouped } from "../rules/figures.js";
 import { away } from "../rules/times.js";
-import { setParams, useParam, useView } from "../state.js";
+import { setParams, useParam, useSignedIn, useView } from "../state.js";
 
 /** A button that copies text, and says whether it did: a browser may refuse it, and has no
  * clipboard for a page that came over http from another machine.
@@ -43,6 +43,7 @@ export function Code({ text, label }: { text: string; label: string }) {
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   const problem = error instanceof ProblemError ? error.problem : undefined;
   const words = problem?.detail ?? (error instanceof Error ? error.message : String(error));
+  const signedIn = useSignedIn();
   return (
     <div className="notice bad" role="alert">
       <p>
@@ -51,7 +52,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
         </strong>{" "}
         {words}
       </p>
-      <p>{todo(error)}</p>
+      <p>{todo(error, signedIn)}</p>
       {problem && (
         <p className="row">
           <span className="muted">
@@ -69,8 +70,10 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
-function todo(error: unknown): string {
+function todo(error: unknown, signedIn: boolean): string {
   if (!(error instanceof ProblemError)) return "";
+  if (error.status === 401 && signedIn)
+    return "Your session had ended, so nothing was done. Do it again once you are signed in.";
   if (error.status === 401)
     return "Sign in with a key that is valid; an earlier session may have ended.";
   if (error.status === 403)

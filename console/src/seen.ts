@@ -1,4 +1,5 @@
-import { useMemo } from "react";
+import { replaceEqualDeep } from "@tanstack/react-query";
+import { useMemo, useRef } from "react";
 
 import type { Schemas } from "./api.js";
 import { aligned, fitting, isSpan, SPANS, type Granularity, type Range } from "./rules/range.js";
@@ -26,7 +27,7 @@ export function useSeen(meter: Schemas["Meter"], end: string) {
   const [subject] = useParam("subject");
   const [dimension] = useParam("dimension");
   const [is] = useParam("is");
-  return useMemo(() => {
+  const seen = useMemo(() => {
     const name = isSpan(span) ? span : "30d";
     const asked: Range | undefined =
       from !== "" && to !== "" && !Number.isNaN(Date.parse(from) + Date.parse(to))
@@ -59,6 +60,14 @@ export function useSeen(meter: Schemas["Meter"], end: string) {
     const shown = { zone, span: asked ? "" : name, range, granularity, fit };
     return { ...shown, query, groups, subject, only };
   }, [meter, end, zone, span, from, to, granularityParam, group, subject, dimension, is]);
+  return useSame(seen);
+}
+
+/** The same object for as long as it says the same: a chart that is looked at is not drawn anew. */
+function useSame<T>(value: T): T {
+  const last = useRef(value);
+  last.current = replaceEqualDeep(last.current, value) as T;
+  return last.current;
 }
 
 export type Seen = ReturnType<typeof useSeen>;

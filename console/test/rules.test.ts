@@ -1,7 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { change, dimensions, grouped, many, rateText, share, short } from "../src/rules/figures.js";
+import {
+  change,
+  dimensions,
+  grouped,
+  many,
+  rateText,
+  share,
+  short,
+  sumOf,
+} from "../src/rules/figures.js";
 import { endedInterval, firstEvent, sending, windowOf } from "../src/rules/first.js";
 import { byField, faultAt, unplaced } from "../src/rules/faults.js";
 import { measured, pathsIn, previewable, repeated } from "../src/rules/draft.js";
@@ -29,6 +38,18 @@ test("figures are grouped without a float", () => {
   assert.equal(dimensions({ region: "north", tier: "pro" }), "region=north, tier=pro");
   assert.equal(dimensions({ tier: "" }), "tier=(empty)");
   assert.equal(dimensions({}), "none");
+});
+
+test("a sum is exact", () => {
+  assert.equal(sumOf([]), "0");
+  assert.equal(
+    sumOf(["12345678901234567890.5", "0.000000001", "-0.5"]),
+    "12345678901234567890.000000001",
+  );
+  assert.equal(sumOf(["0.25", "0.75"]), "1");
+  assert.equal(sumOf(["-0.5", "0.2"]), "-0.3");
+  assert.equal(sumOf(["1", "-1.00"]), "0");
+  assert.equal(sumOf(["100", "900"]), "1000");
 });
 
 test("little is not nothing, and the rate of a pause is none", () => {

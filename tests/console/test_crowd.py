@@ -5,6 +5,7 @@ METERLINE_TEST_METERS=10000 as many meters as a setting allows.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ BATCH_EVENTS = 1_000
 WITHIN_S = 60.0 + 30.0 * FACTOR
 ANSWER_BYTES_MAX = 200_000
 ROWS_MAX = 250
+METERS_SHOWN = 25  # on a page
+IN_ALL = f"Page 1 of {METERS // METERS_SHOWN:,}, {METERS:,} in all"
 METER_PUT_S = 0.05  # each meter of a settings file is a transaction of its own, before it serves
 QUICK = {"METERLINE_PRODUCE_DEADLINE_MS": "3000", "METERLINE_CLOCK_SKEW_MS": "0"}
 
@@ -111,12 +114,32 @@ def small(browser: Browser, crowded: str) -> Iterator[Watched]:
 
 def test_meters_are_paged(small: Watched) -> None:
     page = small.open("/meters", "Meters")
-    expect(page.get_by_text(f"Page 1 of {METERS // 25:,}, {METERS:,} in all")).to_be_visible()
+    expect(page.get_by_text(IN_ALL)).to_be_visible()
     page.get_by_role("button", name="Next page").click()
     expect(page.get_by_role("link", name="Meter 25", exact=True)).to_be_visible()
     page.get_by_label("Key contains").fill(f"m_{METERS - 1:04}")
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 in all")).to_be_visible()
+
+
+def test_usage_is_asked_for_rows_in_view(small: Watched) -> None:
+    page = small.page
+    page.set_viewport_size({"width": 1280, "height": 500})
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url) if "/query" in one.url else None)
+    for path, heading, label in (
+        ("/meters", "Meters", "Meters"),
+        ("/subject?key=many-0000001", "many-0000001", "Usage"),
+    ):
+        asked.clear()
+        small.open(path, heading)
+        rows = page.get_by_role("region", name=label, exact=True).get_by_role("row")
+        expect(rows.nth(1)).to_contain_text("why?")
+        page.wait_for_load_state("networkidle")
+        assert 0 < len(asked) < METERS_SHOWN - 5, asked
+        assert not any("m_0024" in one for one in asked)
+        rows.nth(METERS_SHOWN).scroll_into_view_if_needed()
+        expect(rows.nth(METERS_SHOWN)).to_contain_text(re.compile("no usage|none"))
 
 
 def test_subjects_are_paged_and_found(small: Watched) -> None:
@@ -171,5 +194,5 @@ def test_a_meter_among_very_many_is_chosen_for_a_sync(small: Watched) -> None:
     body = page.get_by_label("The exact body")
     expect(body).to_contain_text('"subject":"reported-0000000"')
     page = small.open("/subject?key=reported-0000001", "reported-0000001")
-    expect(page.get_by_text(f"Page 1 of {METERS // 25:,}, {METERS:,} in all")).to_be_visible()
+    expect(page.get_by_text(IN_ALL)).to_be_visible()
     expect(page.get_by_role("region", name="Usage")).to_contain_text("why?")

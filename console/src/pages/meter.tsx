@@ -22,9 +22,9 @@ import { Controls } from "../parts/usage-controls.js";
 import { Top, Windows } from "../parts/usage-tables.js";
 import { questionOf, Why } from "../parts/why-link.js";
 import { change, grouped } from "../rules/figures.js";
-import { before } from "../rules/range.js";
+import { aligned, before } from "../rules/range.js";
 import { useSeen, WORDS } from "../seen.js";
-import { setParams, useApi, useMay, useParam } from "../state.js";
+import { setParams, SLOW_MS, useApi, useMay, useParam } from "../state.js";
 import { latest, usage, usageOfTop } from "../usage.js";
 import { Measures } from "./meters.js";
 
@@ -42,11 +42,11 @@ export default function MeterPage() {
 
 function One({ meter }: { meter: Meter }) {
   const may = useMay();
+  // Asked again as its usage is: else a page that stays open would show the same windows for ever.
   const end = useApi(
-    ["latest", meter.event_type],
-    () => latest(meter.event_type),
-    undefined,
-    may("events:read"),
+    ["latest", meter.event_type, may("events:read")],
+    async () => (may("events:read") ? latest(meter.event_type) : new Date().toISOString()),
+    SLOW_MS,
   );
   return (
     <Page
@@ -80,12 +80,18 @@ function One({ meter }: { meter: Meter }) {
       ) : end.data === undefined && end.isFetching ? (
         <p className="muted">Loading …</p>
       ) : (
-        <Usage meter={meter} end={end.data ?? new Date().toISOString()} />
+        <Usage meter={meter} end={endOf(end.data ?? new Date().toISOString())} />
       )}
       {may("events:read") && <Rejected meter={meter} />}
       <Revisions meter={meter} />
     </Page>
   );
+}
+
+/** The end of the minute of an instant: windows are of whole minutes, and change no more often. */
+function endOf(instant: string): string {
+  const range = { from: instant, to: instant };
+  return aligned(range, "PT1M", "UTC").to;
 }
 
 function Usage({ meter, end }: { meter: Meter; end: string }) {
@@ -95,12 +101,12 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
   const rows = useApi(
     ["usage", meter.key, "seen", seen.query],
     () => usageOfTop(meter.key, seen.query),
-    15_000,
+    SLOW_MS,
   );
   const total = useApi(
     ["usage", meter.key, "total", whole],
     () => usage(meter.key, { ...whole, group_by_dimensions: [] }),
-    15_000,
+    SLOW_MS,
   );
   const earlier = before(seen.range, seen.granularity, seen.zone);
   const past = useApi(

@@ -14,9 +14,11 @@ import {
   Table,
   TextFilter,
 } from "../parts/basics.js";
+import { useCameIntoView } from "../parts/in-view.js";
 import { Sparkline } from "../parts/sparkline.js";
 import { Why, questionOf } from "../parts/why-link.js";
-import { windowStarts } from "../rules/range.js";
+import { sumOf } from "../rules/figures.js";
+import { windowStarts, type Range } from "../rules/range.js";
 import { seriesOf } from "../rules/series.js";
 import { posting } from "../rules/snippets.js";
 import { setParams, useApi, useKeyed, useMay, useParam, useView } from "../state.js";
@@ -112,13 +114,35 @@ export function Measures({ meter }: { meter: Meter }) {
   );
 }
 
-/** The usage of the last 30 days by day; both columns of a row share one question. */
+/** The usage of the last 30 days by day; both columns of a row share one question. It is asked once the
+ * row comes into view.
+ */
 function Recent({ meter, part }: { meter: Meter; part: "line" | "total" }) {
-  const { zone } = useView();
   const may = useMay();
-  const client = useQueryClient();
+  const [place, came] = useCameIntoView<HTMLDivElement>();
   const allowed = may("usage:read") && may("events:read");
-  const found = useApi(
+  const found = useRecent(meter, allowed && came);
+  if (!allowed) return <span className="muted">not shown to this key</span>;
+  return (
+    <div ref={place}>
+      {found.data === undefined ? (
+        <span className="muted">{found.error ? "no answer" : "…"}</span>
+      ) : (
+        <RecentPart meter={meter} part={part} {...found.data} />
+      )}
+    </div>
+  );
+}
+
+interface Days {
+  readonly values: readonly number[];
+  readonly total: Schemas["UsageRow"] | undefined;
+}
+
+function useRecent(meter: Meter, enabled: boolean) {
+  const { zone } = useView();
+  const client = useQueryClient();
+  return useApi<Days>(
     ["usage", meter.key, "recent", zone],
     async () => {
       const queryFn = () => latest(meter.event_type);
@@ -128,20 +152,33 @@ function Recent({ meter, part }: { meter: Meter; part: "line" | "total" }) {
         staleTime: 60_000,
       });
       const range = spanUntil(end, "30d", "P1D", zone);
-      const [days, whole] = await Promise.all([
-        usage(meter.key, { ...range, granularity: "P1D", time_zone: zone }),
-        usage(meter.key, range),
-      ]);
+      const days = await usage(meter.key, { ...range, granularity: "P1D", time_zone: zone });
+      const total = adds(meter)
+        ? summed(days.data, range)
+        : (await usage(meter.key, range)).data[0];
       const values = seriesOf(days.data, windowStarts(range, "P1D", zone), true)[0]?.values ?? [];
-      return { values: values.map((value) => value ?? 0), total: whole.data[0] };
+      return { values: values.map((value) => value ?? 0), total };
     },
     undefined,
-    allowed,
+    enabled,
   );
-  if (!allowed) return <span className="muted">not shown to this key</span>;
-  if (found.data === undefined)
-    return <span className="muted">{found.error ? "no answer" : "…"}</span>;
-  const { values, total } = found.data;
+}
+
+/** What windows add up to, as if their whole range had been asked for. */
+function summed(
+  rows: readonly Schemas["UsageRow"][],
+  range: Range,
+): Schemas["UsageRow"] | undefined {
+  const [first] = rows;
+  return first && { ...first, ...range, value: sumOf(rows.map((row) => row.value)) };
+}
+
+function RecentPart({
+  meter,
+  part,
+  values,
+  total,
+}: Days & { meter: Meter; part: "line" | "total" }) {
   if (total === undefined)
     return <span className="muted">{part === "line" ? "no usage" : ""}</span>;
   if (part === "line")

@@ -6,6 +6,19 @@ export function grouped(value: string): string {
   return sign + whole.replace(/\B(?=(\d{3})+$)/g, ",") + fraction;
 }
 
+/** The sum of decimal texts: exact, never by way of a float. */
+export function sumOf(values: readonly string[]): string {
+  const digits = Math.max(0, ...values.map((value) => (value.split(".")[1] ?? "").length));
+  const total = values.reduce((sum, value) => {
+    const [whole = "", fraction = ""] = value.split(".");
+    return sum + BigInt(whole + fraction.padEnd(digits, "0"));
+  }, 0n);
+  const text = String(total < 0n ? -total : total).padStart(digits + 1, "0");
+  const place = text.length - digits;
+  const fraction = text.slice(place).replace(/0+$/, "");
+  return (total < 0n ? "-" : "") + text.slice(0, place) + (fraction && `.${fraction}`);
+}
+
 const STEPS = [
   [1e12, "T"],
   [1e9, "G"],

@@ -4,11 +4,14 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.console.filling import API
+from tests.console.filling import API, BATCH, event
 from tests.console.keyboard import Keyboard
 from tests.journey.client import Server
+from tests.journey.deadline import until
 
 READ_MS = 60_000  # a preview and a backfill, on a busy machine
+WITHIN_S = 60.0
+ASKED_AGAIN_MS = 15_000
 
 
 def _made(server: Server, key: str) -> None:
@@ -163,3 +166,27 @@ def test_a_meter_of_the_settings_file_is_changed_there(keyboard: Keyboard) -> No
     expect(page.get_by_text("The settings file of the server defines this meter")).to_be_visible()
     assert page.locator("form").count() == 0
     keyboard.looked_at()
+
+
+def test_a_page_that_stays_open_shows_newer_windows(keyboard: Keyboard, server: Server) -> None:
+    meter = {"key": "moving", "name": "Moving", "aggregation": "count", "event_type": "moving"}
+    server.made(f"{API}/meters", meter)
+
+    def send(number: int, day: int) -> None:
+        one = {**event(number, "acme", day, 1), "type": "moving"}
+        assert server.ask("POST", f"{API}/events", [one], BATCH).status == 202
+        until("it is counted", WITHIN_S, lambda: counted() == number - 599)
+
+    def counted() -> int:
+        answer = server.ask("POST", f"{API}/meters/moving/query", {})
+        return sum(int(row["value"]) for row in answer.json["data"])
+
+    send(600, 3)
+    keyboard.page.clock.install()
+    page = keyboard.watched.open("/meters/moving", "Moving")
+    usage = page.get_by_role("region", name="Usage by window")
+    expect(usage).to_contain_text("2026-01-03")
+    send(601, 5)  # the page showed windows until the third
+    page.clock.fast_forward(ASKED_AGAIN_MS)
+    expect(usage).to_contain_text("2026-01-05")
+    server.ask("DELETE", f"{API}/meters/moving")

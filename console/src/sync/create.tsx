@@ -27,15 +27,21 @@ export default function CreateSync() {
   );
 }
 
-/** Meters whose key has a text in it, to choose from. */
+async function metersOf(key?: { readonly contains: string } | { readonly eq: string }) {
+  const query = { page: { size: OFFERED }, ...(key ? { filter: { key } } : {}) };
+  return unwrap(await api.GET("/api/v3/metering/meters", { params: { query } })).data;
+}
+
+/** Meters whose key has a text in it, to choose from: the one whose key it is is always among them. */
 function useMeters(text: string): readonly Meter[] {
   const may = useMay();
   const found = useApi(
     ["meters", "offered", text],
     async () => {
-      const filter = text === "" ? {} : { filter: { key: { contains: text } } };
-      const query = { page: { size: OFFERED }, ...filter };
-      return unwrap(await api.GET("/api/v3/metering/meters", { params: { query } })).data;
+      if (text === "") return metersOf();
+      const some = await metersOf({ contains: text });
+      if (some.length < OFFERED || some.some((one) => one.key === text)) return some;
+      return [...(await metersOf({ eq: text })), ...some];
     },
     undefined,
     may("meters:read"),

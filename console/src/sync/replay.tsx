@@ -7,11 +7,12 @@ import { Field, Select } from "../forms/fields.js";
 import { faultAt } from "../forms/faults.js";
 import { useStill } from "../forms/still.js";
 import { Ask } from "../parts/ask.js";
-import { Card, Failure, State, Table, Time } from "../parts/basics.js";
+import { Answer, Card, CursorPages, Failure, State, Table, Time } from "../parts/basics.js";
 import { grouped, many } from "../rules/figures.js";
 import { LIVE_MS, useApi, useMay, useParam } from "../state.js";
 
 type Report = Schemas["Report"];
+const REPLAYS = 10;
 
 interface Asked {
   readonly what: "failed" | "all";
@@ -146,12 +147,14 @@ function states(of: Schemas["ReplayCount"]["by_state"]): string {
 export function Replays({ sync }: { sync: Report }) {
   const may = useMay();
   const client = useQueryClient();
+  const [after] = useParam("replays_after");
   const found = useApi(
-    ["replays", sync.id, "list"],
-    async () =>
-      unwrap(
-        await api.GET("/api/v3/metering/replays", { params: { query: { page: { size: 100 } } } }),
-      ).data.filter((one) => one.asked.report_id === sync.id),
+    ["replays", sync.id, "list", after],
+    async () => {
+      const page = { size: REPLAYS, ...(after ? { after } : {}) };
+      const query = { filter: { report: sync.id }, page };
+      return unwrap(await api.GET("/api/v3/metering/replays", { params: { query } }));
+    },
     LIVE_MS,
   );
   const cancel = (id: string) => async () => {
@@ -159,39 +162,44 @@ export function Replays({ sync }: { sync: Report }) {
     unwrap(await api.POST("/api/v3/metering/replays/{replayId}/cancel", { params }));
     await client.invalidateQueries({ queryKey: ["replays"] });
   };
-  if (found.error) return <Failure error={found.error} />;
-  if (found.data === undefined || found.data.length === 0) return null;
+  const none = found.data?.data.length === 0 && after === "";
+  if (none || (found.data === undefined && !found.error)) return null; // most syncs have none
   return (
-    <Card title="Replays, the newest first">
-      <Table
-        label="Replays"
-        rows={found.data.slice(0, 10)}
-        id={(one) => one.id}
-        columns={[
-          { head: "Asked", cell: (one) => <Time at={one.created_at} /> },
-          { head: "State", cell: (one) => <State of={one.state} /> },
-          { head: "Counted", number: true, cell: (one) => grouped(String(one.counted)) },
-          { head: "Queued", number: true, cell: (one) => grouped(String(one.replayed)) },
-          { head: "On their way", number: true, cell: (one) => grouped(String(one.in_flight)) },
-          { head: "Refused", number: true, cell: (one) => grouped(String(one.refused)) },
-          ...(may("reports:write")
-            ? [
-                {
-                  head: "Change it",
-                  cell: (one: Schemas["Replay"]) =>
-                    one.state === "running" && (
-                      <Ask
-                        open="Cancel"
-                        title="Cancel this replay?"
-                        words="Deliveries that are queued already are still sent. No others follow."
-                        acts={[["Cancel the replay", cancel(one.id)]]}
-                      />
-                    ),
-                },
-              ]
-            : []),
-        ]}
-      />
-    </Card>
+    <Answer of={found}>
+      {({ data, meta }) => (
+        <Card title="Replays, the newest first">
+          <Table
+            label="Replays"
+            rows={data}
+            id={(one) => one.id}
+            columns={[
+              { head: "Asked", cell: (one) => <Time at={one.created_at} /> },
+              { head: "State", cell: (one) => <State of={one.state} /> },
+              { head: "Counted", number: true, cell: (one) => grouped(String(one.counted)) },
+              { head: "Queued", number: true, cell: (one) => grouped(String(one.replayed)) },
+              { head: "On their way", number: true, cell: (one) => grouped(String(one.in_flight)) },
+              { head: "Refused", number: true, cell: (one) => grouped(String(one.refused)) },
+              ...(may("reports:write") && data.some((one) => one.state === "running")
+                ? [
+                    {
+                      head: "Change it",
+                      cell: (one: Schemas["Replay"]) =>
+                        one.state === "running" && (
+                          <Ask
+                            open="Cancel"
+                            title="Cancel this replay?"
+                            words="Deliveries that are queued already are still sent. No others follow."
+                            acts={[["Cancel the replay", cancel(one.id)]]}
+                          />
+                        ),
+                    },
+                  ]
+                : []),
+            ]}
+          />
+          <CursorPages next={meta.page.next} param="replays_after" />
+        </Card>
+      )}
+    </Answer>
   );
 }

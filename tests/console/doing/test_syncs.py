@@ -161,6 +161,28 @@ def test_deliveries_are_counted_before_they_are_sent_again(
     keyboard.looked_at()
 
 
+def test_replays_of_a_sync_have_pages(
+    keyboard: Keyboard, server: Server, receiver: Receiver
+) -> None:
+    _sync(server, receiver, "often")
+    _sync(server, receiver, "once")
+
+    def replay(slug: str) -> None:
+        made = server.made(f"{API}/replays", {"report": slug, "subject": "acme"})
+        path = f"{API}/replays/{made['id']}"
+        until("it is done", WITHIN_S, lambda: server.get(path).json["state"] == "done")
+
+    for _ in range(12):
+        replay("often")
+    replay("once")
+    page = keyboard.watched.open("/syncs/often", "often")
+    rows = page.get_by_role("region", name="Replays", exact=True).get_by_role("row")
+    expect(rows).to_have_count(11)
+    keyboard.press("Next page")
+    expect(rows).to_have_count(3)
+    keyboard.looked_at()
+
+
 def test_a_secret_is_rotated_with_an_overlap(
     keyboard: Keyboard, server: Server, receiver: Receiver
 ) -> None:

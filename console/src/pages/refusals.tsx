@@ -92,7 +92,7 @@ export default function Refusals() {
                     },
                     { head: "Kind", cell: (row) => row.kind },
                     { head: "State", cell: (row) => <State of={row.state} /> },
-                    { head: "Reason", cell: (row) => row.reason },
+                    { head: "Reason", cell: (row) => <div className="words">{row.reason}</div> },
                     { head: "Subject", cell: (row) => <Name>{row.subject ?? ""}</Name> },
                     { head: "Received", cell: (row) => <Time at={row.ingested_at} /> },
                     {

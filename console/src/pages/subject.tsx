@@ -11,6 +11,7 @@ import {
   Table,
 } from "../parts/basics.js";
 import { DeliveryTable } from "../parts/delivery-table.js";
+import { useCameIntoView } from "../parts/in-view.js";
 import { Why } from "../parts/why-link.js";
 import { grouped } from "../rules/figures.js";
 import { useApi, useMay, useParam } from "../state.js";
@@ -94,18 +95,28 @@ function Meters({ subject }: { subject: string }) {
   );
 }
 
+/** The usage of a subject in a meter. It is asked once the row comes into view. */
 function Total({ meter, subject }: { meter: Schemas["Meter"]; subject: string }) {
-  const found = useApi(["usage", meter.key, "subject", subject], () =>
-    usage(meter.key, { filters: { dimensions: { subject: { eq: subject } } } }),
+  const [place, came] = useCameIntoView<HTMLDivElement>();
+  const found = useApi(
+    ["usage", meter.key, "subject", subject],
+    () => usage(meter.key, { filters: { dimensions: { subject: { eq: subject } } } }),
+    undefined,
+    came,
   );
   const row = found.data?.data[0];
-  if (found.data === undefined)
-    return <span className="muted">{found.error ? "no answer" : "…"}</span>;
-  if (row === undefined) return <span className="muted">none</span>;
   return (
-    <Why question={{ meter: meter.key, from: row.from, to: row.to, subject, value: row.value }}>
-      {grouped(row.value)}
-    </Why>
+    <div ref={place}>
+      {found.data === undefined ? (
+        <span className="muted">{found.error ? "no answer" : "…"}</span>
+      ) : row === undefined ? (
+        <span className="muted">none</span>
+      ) : (
+        <Why question={{ meter: meter.key, from: row.from, to: row.to, subject, value: row.value }}>
+          {grouped(row.value)}
+        </Why>
+      )}
+    </div>
   );
 }
 
@@ -126,7 +137,7 @@ function Deliveries({ subject }: { subject: string }) {
             {data.length === 0 ? (
               <Empty title="Nothing was delivered for it yet" />
             ) : (
-              <DeliveryTable rows={data} />
+              <DeliveryTable rows={data} by="Sync" />
             )}
             <CursorPages next={meta.page.next} />
           </>

@@ -31,6 +31,7 @@ export function Cells({ question, meter }: { question: Question; meter: Meter })
     group_by_dimensions: question.subject === undefined ? names : ["subject", ...names],
     ...(Object.keys(filters).length === 0 ? {} : { filters: { dimensions: filters } }),
   };
+  const told = query.group_by_dimensions?.some((name) => !Object.hasOwn(filters, name)) ?? false;
   const found = useApi(["usage", question.meter, "cells", query], () =>
     usage(question.meter, query),
   );
@@ -53,7 +54,16 @@ export function Cells({ question, meter }: { question: Question; meter: Meter })
                 id={(row) => row.from + JSON.stringify(row.dimensions)}
                 columns={[
                   { head: "From", cell: (row) => <Time at={row.from} /> },
-                  { head: "Cell", cell: (row) => <Name>{dimensions(row.dimensions)}</Name> },
+                  ...(told
+                    ? [
+                        {
+                          head: "Cell",
+                          cell: (row: Schemas["UsageRow"]) => (
+                            <Name>{dimensions(without(row.dimensions, filters))}</Name>
+                          ),
+                        },
+                      ]
+                    : []),
                   {
                     head: "Events",
                     number: true,
@@ -81,6 +91,13 @@ export function Cells({ question, meter }: { question: Question; meter: Meter })
         }
       </Answer>
     </section>
+  );
+}
+
+/** The dimensions that a question does not say already. */
+function without(dimensions: Readonly<Record<string, string>>, said: object) {
+  return Object.fromEntries(
+    Object.entries(dimensions).filter(([name]) => !Object.hasOwn(said, name)),
   );
 }
 

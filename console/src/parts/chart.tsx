@@ -124,7 +124,10 @@ function options(
       { ...axis, size: 56, values: (_, ticks) => ticks.map(short) },
     ],
     series: [
-      { label: "Window", value: (_, at) => (at == null ? "" : when(at * 1000)) },
+      {
+        label: "Window",
+        value: (_, at) => (at == null ? "(point at the chart)" : when(at * 1000)),
+      },
       ...(compared
         ? [
             {

@@ -1,7 +1,14 @@
 import type { Schemas } from "../api.js";
 import { Link, Name, State, Table, Time } from "./basics.js";
 
-export function DeliveryTable({ rows }: { rows: readonly Schemas["Delivery"][] }) {
+/** Deliveries of a sync by their subjects, or those of a subject by their syncs. */
+export function DeliveryTable({
+  rows,
+  by = "Subject",
+}: {
+  rows: readonly Schemas["Delivery"][];
+  by?: "Subject" | "Sync";
+}) {
   return (
     <Table
       label="Deliveries"
@@ -9,10 +16,10 @@ export function DeliveryTable({ rows }: { rows: readonly Schemas["Delivery"][] }
       id={(one) => one.id}
       columns={[
         {
-          head: "Subject",
+          head: by,
           cell: (one) => (
             <Link href={`/deliveries/${one.id}`}>
-              <Name>{one.subject}</Name>
+              <Name>{by === "Sync" ? one.report.slug : one.subject}</Name>
             </Link>
           ),
         },

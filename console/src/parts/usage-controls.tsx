@@ -94,7 +94,7 @@ export const Controls = memo(function Controls({
         set={setCompare}
         options={[
           ["", "nothing"],
-          ["before", "the period before"],
+          ["before", "period before"],
         ]}
       />
     </div>

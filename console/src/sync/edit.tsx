@@ -7,6 +7,7 @@ import { AskForm } from "../forms/ask-form.js";
 import { Needs } from "../forms/fields.js";
 import { faultsOf, together } from "../forms/faults.js";
 import { useStill } from "../forms/still.js";
+import { useMeter } from "../meter/meter.js";
 import {
   Answer,
   Card,
@@ -71,21 +72,10 @@ async function put(sync: Report, edit: Edit, dry_run: boolean): Promise<Report> 
   return unwrap(await api.PUT("/api/v3/metering/reports/{reportId}", { params, body }));
 }
 
-/** The meter of a sync, where the viewer may see it. */
-function useMeterOf(sync: Report): Schemas["Meter"] | undefined {
-  const may = useMay();
-  const path = { meterId: sync.meter.id };
-  return useApi(
-    ["meters", sync.meter.key, "one"],
-    async () => unwrap(await api.GET("/api/v3/metering/meters/{meterId}", { params: { path } })),
-    undefined,
-    may("meters:read"),
-  ).data;
-}
-
 function Form({ sync }: { sync: Report }) {
   const [, navigate] = useLocation();
   const client = useQueryClient();
+  const may = useMay();
   const [edit, setEdit] = useState<Edit>(() => editOf(sync));
   const still = useStill({ ...edit, headerValue: UNSHOWN });
   const changes = Object.keys(changeOf(still, sync)).length > 0;
@@ -95,7 +85,7 @@ function Form({ sync }: { sync: Report }) {
     undefined,
     changes,
   );
-  const meter = useMeterOf(sync);
+  const meter = useMeter(sync.meter.key, may("meters:read")).data;
   const after = changes && trial.data ? trial.data : sync;
   const { slug, query, filter } = after;
   const preview = usePreview(
@@ -165,8 +155,22 @@ function Changes({ of }: { of: readonly Difference[] }) {
       id={(one) => one.what}
       columns={[
         { head: "What", cell: (one) => one.what },
-        { head: "Now", cell: (one) => <span className="was">{retimed(one.before, zone)}</span> },
-        { head: "Then", cell: (one) => <ins className="becomes">{retimed(one.after, zone)}</ins> },
+        {
+          head: "Now",
+          cell: (one) => (
+            <div className="words">
+              <span className="was">{retimed(one.before, zone)}</span>
+            </div>
+          ),
+        },
+        {
+          head: "Then",
+          cell: (one) => (
+            <div className="words">
+              <ins className="becomes">{retimed(one.after, zone)}</ins>
+            </div>
+          ),
+        },
         {
           head: "From when",
           cell: (one) => <div className="words">{retimed(one.when, zone)}</div>,

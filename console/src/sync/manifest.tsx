@@ -31,7 +31,7 @@ export function RunManifest({ sync }: { sync: Schemas["Report"] }) {
 function Manifest({ of }: { of: Run }) {
   const { manifest } = of;
   return (
-    <>
+    <div className="form">
       <Facts
         of={[
           ["From", <Time key="f" at={of.from} />],
@@ -45,7 +45,7 @@ function Manifest({ of }: { of: Run }) {
           ? "Its bodies are not final yet. The manifest stands here once they are."
           : "These figures never change. Compare them with what your billing system booked."}
       </p>
-    </>
+    </div>
   );
 }
 

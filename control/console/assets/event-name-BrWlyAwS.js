@@ -1,1 +1,0 @@
-import{$ as e,_ as t,ft as n}from"./index-DeoOHsMX.js";var r=n();function i(e){return`/event?source=${encodeURIComponent(e.source)}&id=${encodeURIComponent(e.id)}`}function a({event:n,text:a}){return n?(0,r.jsx)(e,{href:i(n),children:(0,r.jsx)(t,{children:n.id})}):a===void 0?`unreadable`:(0,r.jsx)(`code`,{children:(0,r.jsx)(t,{children:a})})}export{i as n,a as t};

@@ -1,1 +1,0 @@
-import{O as e,Q as t,W as n}from"./index-DeoOHsMX.js";function r(r){return e([`meters`,r,`one`],async()=>t(await n.GET(`/api/v3/metering/meters/{meterId}`,{params:{path:{meterId:r}}})))}export{r as t};

@@ -1,1 +1,0 @@
-import{E as e,O as t,Q as n,W as r}from"./index-DeoOHsMX.js";function i(i){let a={reportId:decodeURIComponent(i)};return t([`reports`,i,`one`],async()=>n(await r.GET(`/api/v3/metering/reports/{reportId}`,{params:{path:a}})),e)}export{i as t};

@@ -116,6 +116,7 @@ function End({ sync }: { sync: Report }) {
   const [, navigate] = useLocation();
   const client = useQueryClient();
   const [slug, setSlug] = useState("");
+  const owed = sync.status.owed_deliveries;
   const act = async () => {
     const params = { path: { reportId: sync.id } };
     unwrap(await api.DELETE("/api/v3/metering/reports/{reportId}", { params }));
@@ -135,8 +136,10 @@ function End({ sync }: { sync: Report }) {
       {() => (
         <>
           <p>
-            {many(sync.status.owed_deliveries, "delivery", "deliveries")} that it owes would be
-            cancelled. Runs and deliveries stay listed. This cannot be undone.
+            {owed === 0
+              ? "It owes no delivery."
+              : `${many(owed, "delivery", "deliveries")} that it owes would be cancelled.`}{" "}
+            Runs and deliveries stay listed. This cannot be undone.
           </p>
           <Field label={`Write ${sync.slug} to confirm`} value={slug} set={setSlug} needed code />
         </>

@@ -161,14 +161,18 @@ function SignedIn({ session, children }: { session: Session; children: ReactNode
   );
 }
 
-/** Who comes back to a page that was hidden is where they were in it. */
+/** Who comes back to a page that was hidden is where they were in it: a button that was pressed loses the
+ * focus while it is busy, so it is noted when it gets it.
+ */
 function useFocusKept(): void {
   const last = useRef<Element>(null);
   useLayoutEffect(() => {
     if (last.current instanceof HTMLElement && last.current.isConnected) last.current.focus();
-    return () => {
-      last.current = document.activeElement === document.body ? null : document.activeElement;
+    const note = (event: FocusEvent) => {
+      last.current = event.target instanceof Element ? event.target : null;
     };
+    document.addEventListener("focusin", note);
+    return () => document.removeEventListener("focusin", note);
   }, []);
 }
 

@@ -21,10 +21,12 @@ export default function SignIn({ before }: { before: Session | undefined }) {
     <main className="alone">
       <h1>Sign in to Meterline</h1>
       {before?.key && (
-        <p className="notice" role="status">
-          Your session has ended. Your page is kept, with what you wrote there: sign in with the
-          same key, <Name>{before.key.name}</Name>, to go on.
-        </p>
+        <div className="notice" role="status">
+          <p>
+            Your session has ended. Your page is kept, with what you wrote there: sign in with the
+            same key, <Name>{before.key.name}</Name>, to go on.
+          </p>
+        </div>
       )}
       <form
         className="card"

@@ -44,13 +44,16 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   const problem = error instanceof ProblemError ? error.problem : undefined;
   const words = problem?.detail ?? (error instanceof Error ? error.message : String(error));
   const signedIn = useSignedIn();
+  const ended = signedIn && error instanceof ProblemError && error.status === 401;
   return (
     <div className="notice bad" role="alert">
       <p>
         <strong>
-          {problem?.title ?? (error instanceof Unreached ? "No answer" : "That did not work")}
+          {ended
+            ? "Signed out"
+            : (problem?.title ?? (error instanceof Unreached ? "No answer" : "That did not work"))}
         </strong>{" "}
-        {words}
+        {ended ? "" : words}
       </p>
       <p>{todo(error, signedIn)}</p>
       {problem && (

@@ -13,6 +13,7 @@ from tests.simulation.progress import SimulatedProgress
 from tests.simulation.world import World
 
 WAIT_S: Final = 4 * ROUTES_KNOWN_S
+GROWN_WITHIN_S: Final = 200 * ROUGH_S  # one world in a hundred takes over 30 times as long
 
 
 def numbers(world: World) -> list[int]:
@@ -83,7 +84,7 @@ def grown(world: World) -> list[Awaitable[None]]:
 
 async def _until(world: World) -> None:
     """Rough times last until the log has grown, however often its operator must begin again."""
-    while world.loop.time() < 30 * ROUGH_S:
+    while world.loop.time() < GROWN_WITHIN_S:
         if is_grown(world):
             return
         await asyncio.sleep(0.3)

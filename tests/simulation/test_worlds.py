@@ -68,7 +68,7 @@ BITES = {
     "proved prefix": 0,
     "the digest in the seal": 13,
     "the comparison of both stores": 0,
-    "blocks that neither overlap nor leave out": 691,
+    "blocks that neither overlap nor leave out": 746,
     "blocks that are kept while they are read": 27,
     "blocks that are read when they are whole": 3,
     "blocks of sealed slices": 2,

@@ -41,8 +41,15 @@ class Script:
     async def replay(self, namespace: str, replay_id: str) -> None:
         raise AssertionError(f"nothing is read: {namespace} {replay_id}")
 
-    async def replays(self, namespace: str, limit: int, after: str | None = None) -> list[Replay]:
-        raise AssertionError(f"nothing is listed: {namespace} {limit} {after}")
+    async def replays(
+        self,
+        namespace: str,
+        limit: int,
+        after: str | None = None,
+        *,
+        report_id: str | None = None,
+    ) -> list[Replay]:
+        raise AssertionError(f"nothing is listed: {namespace} {limit} {after} {report_id}")
 
     async def cancel_replay(
         self, namespace: str, replay_id: str, now_ms: int, *, author: str = ""

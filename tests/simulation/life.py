@@ -18,7 +18,7 @@ from meterline.window import MINUTE_MS
 from tests.simulation.asking import look
 from tests.simulation.couriers import OPEN
 from tests.simulation.erasing import course as erasing
-from tests.simulation.growing import grown, is_grown, sealed_since
+from tests.simulation.growing import grown, grown_in_calm, is_grown, sealed_since
 from tests.simulation.judge import judge
 from tests.simulation.misfortunes import (
     ROUGH_S,
@@ -312,6 +312,7 @@ async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     await asyncio.sleep(1)
     if world.late_is_revised and world.rng.random() < 0.5:
         await world.senders.send_for(8, "late", 0.1)
+    await grown_in_calm(world)
     await _settled(world, workers)  # somebody may have been late with something
     await erasing.finished(world, workers)
 

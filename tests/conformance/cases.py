@@ -148,6 +148,7 @@ QUERIES: Final[dict[str, Callable[[Names], Mapping[str, str]]]] = {
     "list-refusals": lambda names: {"filter[subject]": names["subjectIdOrKey"]},
     "list-meters": lambda names: {"filter[key]": names["meterId"]},
     "list-deliveries": lambda names: {"filter[report]": names["reportId"]},
+    "list-replays": lambda names: {"filter[report]": names["reportId"]},
     "list-report-runs": lambda _: {"filter[state]": "succeeded,failed"},
     "list-reports": lambda names: {"filter[meter]": names["meterId"]},
     "list-changes": lambda _: {},

@@ -131,7 +131,7 @@ def test_who_signs_in_is_not_shown_what_another_key_was(keyed: SetUp, enter: Ent
     narrow = ["keys", "create", "--name", "narrow", "--scope=changes:read"]
     other = run_command(narrow, keyed.folder, environment).split()[-1]
     known(Server(keyed.control.url, other))
-    page.get_by_label("API key").fill(other)
+    page.get_by_role("textbox", name="API key").fill(other)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("region", name="Changes")).to_be_visible()
     page.go_back()

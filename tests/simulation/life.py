@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from meterline.event import RecordKind
-from meterline.limits import SLICE_SPAN_MS
+from meterline.limits import SLICE_SPAN_MS, WORKER_BACKOFF_MAX_S
 from meterline.meter import Aggregation, Meter
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
@@ -318,9 +318,9 @@ async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
 
 
 async def _recorded(world: World) -> None:
-    """Whoever has found a difference, and lives, says so within seconds."""
+    """Whoever has found a difference, and lives, says so when it tries again, within seconds."""
     revisions = [meter.revision for meter in world.catalogue.meters]
-    for _ in range(20):
+    for _ in range(20 * (2 + int(WORKER_BACKOFF_MAX_S / REST_S))):
         if not list(world.decay.unrecorded(revisions)):
             break
         await asyncio.sleep(REST_S / 20)

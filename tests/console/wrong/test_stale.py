@@ -3,12 +3,13 @@
 import json
 import re
 
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.console.filling import API
 from tests.console.watched import Watched
 
 MINUTE_MS = 60_000
+WHY = re.compile("/assets/why-(?!link)")
 
 
 def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched) -> None:
@@ -37,15 +38,19 @@ def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched
     assert watched.complaints == []
 
 
-def test_a_stale_tab_that_lacks_the_files_of_why_keeps_its_page(watched: Watched) -> None:
+def a_number(watched: Watched) -> tuple[Page, Locator]:
+    """A page with a number of usage that can be asked why."""
     page = watched.open("/meters/tokens?from=2026-01-01&to=2026-01-06&by=P1D", "Tokens used")
-    number = page.get_by_role("region", name="Usage by window").get_by_role("button").first
-    asset = re.compile("/assets/why-(?!link)")
-    page.route(asset, lambda route: route.fulfill(status=404))
+    return page, page.get_by_role("region", name="Usage by window").get_by_role("button").first
+
+
+def test_a_stale_tab_that_lacks_the_files_of_why_keeps_its_page(watched: Watched) -> None:
+    page, number = a_number(watched)
+    page.route(WHY, lambda route: route.fulfill(status=404))
     number.click()  # the page is loaded anew by itself, once
     expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
     expect(page.get_by_role("heading", level=1, name="Tokens used")).to_be_visible()
-    page.unroute(asset)
+    page.unroute(WHY)
     page.get_by_role("button", name="Reload the page").click()
     expect(page.get_by_role("dialog")).to_be_visible()
     watched.forgive("404", "Failed to fetch dynamically imported module")
@@ -53,20 +58,18 @@ def test_a_stale_tab_that_lacks_the_files_of_why_keeps_its_page(watched: Watched
 
 
 def test_a_page_that_loads_itself_anew_has_no_button_that_would_go_away(watched: Watched) -> None:
-    page = watched.open("/meters/tokens?from=2026-01-01&to=2026-01-06&by=P1D", "Tokens used")
-    number = page.get_by_role("region", name="Usage by window").get_by_role("button").first
-    asset = re.compile("/assets/why-(?!link)")
+    page, number = a_number(watched)
     held: list[Route] = []
 
     def hold(route: Route) -> None:
         held.append(route)
 
-    page.route(asset, lambda route: route.fulfill(status=404))
+    page.route(WHY, lambda route: route.fulfill(status=404))
     page.route(re.compile("/console/$"), hold)  # whether the server answers
     number.click()
     expect(page.get_by_text("The page reloads")).to_be_visible()
     expect(page.get_by_role("button", name="Reload the page")).to_be_hidden()
-    page.unroute(asset)
+    page.unroute(WHY)
     held[0].continue_()
     expect(page.get_by_role("dialog")).to_be_visible()
     watched.forgive("404", "Failed to fetch dynamically imported module")
@@ -74,9 +77,8 @@ def test_a_page_that_loads_itself_anew_has_no_button_that_would_go_away(watched:
 
 
 def test_a_page_that_cannot_load_itself_anew_offers_it(watched: Watched) -> None:
-    page = watched.open("/meters/tokens?from=2026-01-01&to=2026-01-06&by=P1D", "Tokens used")
-    number = page.get_by_role("region", name="Usage by window").get_by_role("button").first
-    page.route(re.compile("/assets/why-(?!link)"), lambda route: route.fulfill(status=404))
+    page, number = a_number(watched)
+    page.route(WHY, lambda route: route.fulfill(status=404))
     page.route(re.compile("/console/$"), lambda route: route.fulfill(status=503))
     number.click()
     expect(page.get_by_role("button", name="Reload the page")).to_be_visible()

@@ -85,7 +85,9 @@ class Housekeeping:
             )
         did = await self._refresh_if_due(now_ms)
         await self._aggregator.settle()
-        return await self._flush_if_due(now_ms) or did
+        did = await self._flush_if_due(now_ms) or did
+        await self._aggregator.settle_seals()
+        return did
 
     async def claim(self, now_ms: int) -> None:
         """Tell how far everything is complete, switch meters to what is filled in, and let the log

@@ -20,42 +20,30 @@ from aggregator.catch_up import (
 from aggregator.slice.adoption import Meters
 from aggregator.slice.flush_due import Unflushed
 from aggregator.slice.partition import Partition
+from aggregator.slice.sealing import Sealer
 from aggregator.slice.tracing import CountedTraces
 from aggregator.slice.writer import Reached, Writer
-from meterline.event import Log, Record
+from meterline.event import Log, Record, RecordKind
 from meterline.limits import (
-    COUNT_BACK_TRIES_MAX,
     LOG_READ_RECORDS_MAX,
     UNFLUSHED_BYTES_MAX,
 )
 from meterline.meter import Catalogue, CatalogueStore
 from meterline.ports import (
     SILENT,
-    OutdatedMeters,
     Recorder,
     SeenDamaged,
     Unavailable,
-    Unsuitable,
     metrics,
 )
 from meterline.usage import (
-    AccountRow,
-    Counted,
     Flush,
     ProgressStore,
-    Seal,
     SeenStore,
-    SliceDifference,
-    SliceId,
     UsageStore,
-    table_differences,
 )
 
 logger = structlog.get_logger()
-
-
-class CountBackDiffers(Unsuitable):
-    """The store does not hold what was written to it, again and again: someone must look."""
 
 
 class Aggregator:
@@ -90,6 +78,7 @@ class Aggregator:
         self.traces = CountedTraces()
         self._writer = Writer(usage, progress, self.traces, recorder)
         self._meters = Meters(catalogue_store, usage)
+        self._sealer = Sealer(usage, progress, self._meters, recorder)
 
     # --- partitions ---
 
@@ -134,6 +123,7 @@ class Aggregator:
     async def close_all(self) -> None:
         """Let go of every partition and of what is on its way."""
         await self._writer.abandon()
+        await self._sealer.abandon()
         for number in list(self.partitions):
             self.close(number)
 
@@ -167,7 +157,11 @@ class Aggregator:
                 return False
         items = partition.items_of(record)
         if partition.closes_with(record, items):
-            await self.seal(partition)
+            await self._end_slice(partition)
+            if partition.next_offset < follows:
+                return False
+        if record.kind is RecordKind.MARK:
+            await self._sealed(partition)
             if partition.next_offset < follows:
                 return False
         if (routes := partition.mark_in(record)) is not None:
@@ -178,6 +172,16 @@ class Aggregator:
         partition.absorb(record, items, self._meters.measures, self._horizon_ms)
         self.traces.take_in(record, items)
         return True
+
+    async def _end_slice(self, partition: Partition) -> None:
+        """The open slice ends. Its seal is waited for only while newer meters wait for it, and by
+        the one behind it: one at a time of a partition, so that memory is bounded.
+        """
+        await self._sealed(partition)
+        if self.is_adopting:
+            await self.seal(partition)
+        elif partition.slice is not None:
+            partition.end_slice()
 
     def _give_back(self, partition: Partition) -> None:
         """A damaged seen store gives way to a new one: the partition is prepared anew, and its open
@@ -268,10 +272,11 @@ class Aggregator:
         for partition in self.partitions.values():
             partition.tell_counts(self._recorder)
             end = partition.next_offset
-            if partition.slice is not None and (adopts or partition.taken_end < end):
-                rows.extend(partition.slice.take())
-                partition.taken_end = end
-                partition.untaken_events = partition.untaken_bytes = 0
+            for slice_ in partition.unsealed():
+                if adopts or partition.taken_end < slice_.end:
+                    rows.extend(slice_.take())
+            partition.taken_end = end
+            partition.untaken_events = partition.untaken_bytes = 0
             if partition.recorded != (version, end):
                 reached.append(Reached(partition, partition.epoch, end))
         if reached:
@@ -282,98 +287,48 @@ class Aggregator:
         """Finish the open slice: flush, count back, record it. Where the store differs, the slice
         is read again; and so it is where newer meters must be known first.
         """
-        await self.flush()
-        open_slice = partition.slice
-        if open_slice is None:  # it was dropped with that: it is read again
-            return
-        revisions = [meter.revision for meter in self.catalogue.meters]
-        stored = (
-            await self.usage.count_back(open_slice.id, revisions),
-            await self.usage.account(open_slice.id),  # a row by itself: nothing to be counted
-        )
-        counted: dict[str, Counted] = {}
-        for so_far in open_slice.counting():
-            counted = so_far
-            await asyncio.sleep(0)  # as in `read_some`: a slice may have half a million tallies
-        expected = (counted, open_slice.account())
-        if stored != expected:
-            if (catalogue := await self._sealed_by(open_slice.id)) is not None:
-                await self._leave(partition, catalogue, stored, expected)
+        await self._sealed(partition)
+        await self.flush()  # newer meters may come with it
+        if partition.slice is not None:  # else it was dropped with that: it is read again
+            partition.end_slice()
+            await self._sealed(partition)
+
+    async def _sealed(self, partition: Partition) -> None:
+        """Wait until the slice that has ended is sealed, or is read again."""
+        while partition.ended is not None:
+            if partition.is_ended_durable:
+                self._sealer.begin(partition.ended)
+                await self._sealer.conclude(partition, self.partitions, self.now_ms)
             else:
-                self._differs(partition, stored, expected)
-            return
-        seal = Seal(
-            *open_slice.id,
-            open_slice.end,
-            open_slice.account().new,
-            self.catalogue.version,
-            partition.append_ms,
-            open_slice.last_digest(),
-            *(counted[table].rows for table in ("rejects", "tallies", "members", "rejected")),
-        )._replace(late=counted["late_tallies"].rows + counted["late_members"].rows)
-        try:
-            await self.progress.seal(seal)
-        except OutdatedMeters:  # whoever tries again must not do so by the same ones for ever
-            await self.refresh_catalogue()
-            raise
-        partition.seal_slice()
-        self._recorder.count(metrics.SEALS, 1, "sealed")
+                await self.flush()
 
-    async def _sealed_by(self, slice_id: SliceId) -> int | None:
-        """By which catalogue at most somebody else has sealed a slice meanwhile; None: nobody has.
-        It was counted back then; since, the rows of a subject may have been erased.
+    async def settle_seals(self) -> None:
+        """Begin seals, and take note of those that are set. Raises `Unavailable` where one failed,
+        after all others: call again.
         """
-        last = await self.progress.last_seal(slice_id.log, slice_id.partition)
-        return None if last is None or last.slice < slice_id.slice else last.catalogue
+        failures: list[Unavailable] = []
+        for partition in self._sealer.awaited(self.partitions):
+            try:
+                await self._settle_seal(partition)
+            except SeenDamaged:
+                self._give_back(partition)
+            except Unavailable as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
-    async def _leave(
-        self,
-        partition: Partition,
-        catalogue: int,
-        stored: tuple[Mapping[str, Counted], AccountRow | None],
-        expected: tuple[Mapping[str, Counted], AccountRow],
-    ) -> None:
-        """Leave a slice that somebody else has sealed. That it differs is recorded first: nobody
-        would find it out again. By older meters than its seal's nothing is judged, nor by those
-        that are about to go: their rows may be dropped. Nor by what the store itself has told.
-        """
-        open_slice = partition.slice
-        assert open_slice is not None, "only an open slice is left"
-        await self.refresh_catalogue()  # new ones only do not matter: they may come all the time
-        if self.catalogue.version < catalogue or self._meters.gone or open_slice.borrowed:
-            partition.drop_slice()  # an empty one, too: it is read again
+    async def _settle_seal(self, partition: Partition) -> None:
+        if partition.ended is None:
             return
-        at_ms = max(self.now_ms, partition.append_ms)
-        tables = table_differences(expected, stored)
-        first = open_slice.first_minute
-        difference = SliceDifference(open_slice.id, at_ms, tables, first)
-        if await self.progress.record_difference(difference):
-            logger.warning("sealed_slice_left", slice=difference.place, differing=tables)
-        else:
-            logger.info("erased_slice_left", slice=difference.place)
-        partition.seal_slice()
-        partition.left += 1
-        self._recorder.count(metrics.SEALS, 1, "left")
+        if self._sealer.is_done(partition.ended):
+            await self._sealer.conclude(partition, self.partitions, self.now_ms)
+        elif partition.is_ended_durable and self._sealer.has_room:
+            self._sealer.begin(partition.ended)
 
-    def _differs(self, partition: Partition, stored: object, expected: object) -> None:
-        partition.count_back_tries += 1
-        self._recorder.count(metrics.SEALS, 1, "differs")
-        logger.warning(
-            "count_back_differs",
-            partition=partition.number,
-            stored=stored,
-            expected=expected,
-            tries=partition.count_back_tries,
-        )
-        if partition.count_back_tries >= COUNT_BACK_TRIES_MAX:
-            message = (
-                f"partition {partition.number}: after {partition.count_back_tries} tries the usage"
-                f" store still does not hold what was written. Stored {stored}, expected"
-                f" {expected}. Nothing is lost: the log has every event. Check the disk and the"
-                " error log of the usage store, then start again."
-            )
-            raise CountBackDiffers(message)
-        partition.drop_slice()
+    @property
+    def is_sealing(self) -> bool:
+        """Whether slices that have ended wait for their seals."""
+        return any(it.ended is not None for it in self.partitions.values())
 
     # --- the catalogue ---
 

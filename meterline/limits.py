@@ -112,6 +112,8 @@ OPEN_SLICES_BYTES_MIN: Final = 256 * 1024 * 1024
 OPEN_SLICES_PARTITION_BYTES: Final = 32 * 1024 * 1024  # for each partition of the log
 OPEN_SLICES_BYTES_MAX: Final = 1024**4
 OPEN_TURN_MS: Final = 10_000  # a partition without a record for so long lets another one go on
+SEALS_AT_ONCE_MAX: Final = 2  # of a worker: slices of all partitions end at one moment, and each
+# seal asks the usage store for all of its slice
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand

@@ -79,7 +79,8 @@ class PollWorker:
         told as an append, such as a new meter, is seen when the wait ends.
         """
         aggregator = self._aggregator
-        if aggregator.has_news or aggregator.is_adopting or self._housekeeping.room.is_full:
+        moving = aggregator.has_news or aggregator.is_adopting or aggregator.is_sealing
+        if moving or self._housekeeping.room.is_full:
             await asyncio.sleep(POLL_BUSY_S)
             return
         waiting = asyncio.ensure_future(self._news(POLL_IDLE_S))

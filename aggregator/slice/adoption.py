@@ -142,9 +142,13 @@ class Meters:
         return self._begun is not None and await self._begun.read(list(partitions.values()))
 
     def is_ready(self, partitions: Mapping[int, Partition]) -> bool:
-        """Whether one is begun, and no open slice lacks anything of it."""
-        lacking = [it for it in partitions.values() if it.lacks_before is not None]
-        return self._begun is not None and not lacking
+        """Whether one is begun, and no open slice lacks anything of it. What has ended is sealed
+        first: it is counted by the one before, and claims are by one for all.
+        """
+        if self._begun is None:
+            return False
+        held = partitions.values()
+        return not any(it.ended is not None or it.lacks_before is not None for it in held)
 
     def adopt(self, partitions: Mapping[int, Partition]) -> bool:
         """All open slices go on with the newer catalogue, once it is ready; whether they do. What

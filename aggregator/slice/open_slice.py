@@ -109,6 +109,11 @@ class OpenSlice:
         """Keys of which only the seen store can know something."""
         return self._keys.unknown(keys_of(items))
 
+    def known(self, keys: Sequence[bytes]) -> dict[bytes, Seen]:
+        """What it knows of some of these keys, for the slice behind it."""
+        found = ((key, self._keys.find(key)) for key in keys)
+        return {key: seen for key, seen in found if seen is not None}
+
     def absorb(
         self,
         record: Record,

@@ -1,8 +1,10 @@
 """One partition as a worker holds it: its seen store, its open slice, and how far each is."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from aggregator.slice.open_slice import OpenSlice, keys_of
+from aggregator.slice.verdict import Seen
 from meterline.event import (
     Event,
     Record,
@@ -18,8 +20,19 @@ from meterline.ports import Recorder, metrics
 from meterline.usage import SeenStore, SliceId
 
 
+class Ended(NamedTuple):
+    """A slice that has ended and is not sealed yet: nothing is taken into it any more."""
+
+    slice: OpenSlice
+    append_ms: int  # running maximum at its end
+    append_ms_before: int  # and as it was when it began
+
+
 class Partition:
-    """Progress through one partition of the log. All offsets below `next_offset` were taken in."""
+    """Progress through one partition of the log. All offsets below `next_offset` were taken in.
+
+    While a slice that has ended is being sealed, the one behind it is open already.
+    """
 
     def __init__(self, log: int, number: int, start: int, seen: SeenStore) -> None:
         self.log = log
@@ -32,6 +45,7 @@ class Partition:
         self.append_ms = 0  # running maximum, of records with events: clocks may step back
         self._append_ms_before = 0  # as it was when the open slice began
         self.slice: OpenSlice | None = None
+        self.ended: Ended | None = None  # the slice before the open one, until it is sealed
         self.count_back_tries = 0
         self.epoch = 0  # grows whenever a slice is dropped
         self.taken_end = start  # everything below is in a flush, on its way or durable
@@ -79,7 +93,7 @@ class Partition:
         """Whether the open slice ends before this record."""
         if self.slice is None:
             return False
-        if record.kind is RecordKind.MARK:  # all before it is to be sealed
+        if record.kind is RecordKind.MARK:
             return True
         return self.slice.border.ends_before(len(items), max(record.append_ms, self.append_ms))
 
@@ -94,8 +108,7 @@ class Partition:
         leaves all as it was.
         """
         keys = keys_of(items) if self.slice is None else self.slice.unknown_keys(items)
-        found = zip(keys, self.seen.get_many(keys), strict=True) if keys else ()
-        stored = {key: seen for key, seen in found if seen is not None}
+        stored = self.seen_before(keys)
         if self.slice is None:
             self._append_ms_before = self.append_ms
         append_ms = max(record.append_ms, self.append_ms)
@@ -106,23 +119,65 @@ class Partition:
             self.slice = OpenSlice(slice_id, append_ms, measures)
             if self._ahead:
                 self.slice.look_ahead(self._ahead)
-        self.looked_up += len(keys)
-        self.found += len(stored)
         self.slice.absorb(record, append_ms, items, stored, horizon_ms)
         self.next_offset = record.offset + 1
         self.untaken_events += len(items)
         self.untaken_bytes += len(record.value) + EVENT_ROWS_BYTES * len(items)
 
+    def seen_before(self, keys: Sequence[bytes]) -> dict[bytes, Seen]:
+        """What is known of identities that the open slice does not know: by the slice before it,
+        and by the seen store.
+        """
+        known = {} if self.ended is None else self.ended.slice.known(keys)
+        asked = [key for key in keys if key not in known] if known else keys
+        found = zip(asked, self.seen.get_many(asked), strict=True) if asked else ()
+        stored = {key: seen for key, seen in found if seen is not None}
+        self.looked_up += len(asked)
+        self.found += len(stored)
+        return stored | known if known else stored
+
+    def unsealed(self) -> list[OpenSlice]:
+        """The slice that has ended, and the open one."""
+        ended = [] if self.ended is None else [self.ended.slice]
+        return ended if self.slice is None else [*ended, self.slice]
+
+    def end_slice(self) -> None:
+        """The open slice has ended; the next record begins another one."""
+        assert self.slice is not None, "only an open slice ends"
+        assert self.ended is None, "one at a time waits for its seal"
+        self.ended = Ended(self.slice, self.append_ms, self._append_ms_before)
+        self.slice = None
+
+    @property
+    def is_ended_durable(self) -> bool:
+        """Whether all rows of the slice that has ended were acknowledged by the usage store."""
+        return self.ended is not None and self.flushed_end >= self.ended.slice.end
+
+    def reopen(self) -> None:
+        """The slice that has ended is the open one again, so that it can take on newer meters. What
+        follows it is read again.
+        """
+        ended, self.ended = self.ended, None
+        assert ended is not None, "no slice has ended"
+        self._back_to(ended.slice.end, ended.append_ms)
+        self.slice, self._append_ms_before = ended.slice, ended.append_ms_before
+        if self._ahead:
+            self.slice.look_ahead(self._ahead)
+
     def drop_slice(self) -> None:
-        """Forget the open slice: it is read again from its first record, like after a crash."""
-        if self.slice is not None:
-            self.next_offset = self.slice.id.slice
-            self.append_ms = self._append_ms_before
-            self.flushed_end = self.taken_end = self.next_offset
-            self.untaken_events = self.untaken_bytes = 0
-            self.slice = None
-            self.recorded = None
-            self.epoch += 1
+        """Forget what is not sealed: it is read again from its first record, like after a crash."""
+        if self.ended is not None:
+            self._back_to(self.ended.slice.id.slice, self.ended.append_ms_before)
+        elif self.slice is not None:
+            self._back_to(self.slice.id.slice, self._append_ms_before)
+        self.ended = self.slice = None
+
+    def _back_to(self, offset: int, append_ms: int) -> None:
+        self.next_offset, self.append_ms = offset, append_ms
+        self.flushed_end = self.taken_end = offset
+        self.untaken_events = self.untaken_bytes = 0
+        self.recorded = None
+        self.epoch += 1
 
     def look_ahead(self, measures: Measures) -> None:
         """Count by these as well, in this slice and in those that follow, until `adopt`."""
@@ -146,9 +201,10 @@ class Partition:
             self.slice.adopt(measures, gone)
 
     def seal_slice(self) -> None:
-        """The open slice is sealed: its verdicts become the seen store's."""
-        assert self.slice is not None, "only an open slice is sealed"
-        self.seen.apply(self.slice.new_keys(), self.slice.end)
-        self.sealed_end = self.slice.end
-        self.slice = None
+        """The slice that has ended is sealed: its verdicts become the seen store's."""
+        assert self.ended is not None, "only a slice that has ended is sealed"
+        ended = self.ended.slice
+        self.seen.apply(ended.new_keys(), ended.end)
+        self.sealed_end = ended.end
+        self.ended = None
         self.count_back_tries = 0

@@ -23,6 +23,7 @@ class Room:
         self._grew_ms = 0
         self._grew = False  # since its turn began
         self._took_ms = 0  # when any partition took records in
+        self._sealing = False  # slices that have ended wait for their seals
         self._refused: dict[int, None] = {}  # partitions that wait for a turn, in order
 
     @property
@@ -41,8 +42,10 @@ class Room:
         before.
         """
         was_full = self.is_full
+        held_slices = [one for it in partitions.values() for one in it.unsealed()]
+        self.held_bytes = sum(one.held_bytes for one in held_slices)
+        self._sealing = any(it.ended is not None for it in partitions.values())
         slices = {it.number: it.slice for it in partitions.values() if it.slice is not None}
-        self.held_bytes = sum(one.held_bytes for one in slices.values())
         if self._turn is not None:
             held = slices.get(self._turn)
             ended = self._slice is not None and (held is None or held.id.slice != self._slice)
@@ -72,6 +75,8 @@ class Room:
         """
         if not self.is_full:
             return True
+        if self._sealing:  # memory is about to be free
+            return False
         if self._turn is None:
             self._refused.pop(partition.number, None)
             self._begin(partition, now_ms)

@@ -78,9 +78,15 @@ class Bare(ClickHouseUsageStore):
 class Unasked(Aggregator):
     """Goes on behind a border without asking or telling anybody."""
 
-    async def seal(self, partition: Partition) -> None:
+    async def _sealed(self, partition: Partition) -> None:
         await self.flush()
-        partition.seal_slice()
+        if partition.ended is not None:
+            partition.seal_slice()
+
+    async def settle_seals(self) -> None:
+        for partition in self.partitions.values():
+            if partition.is_ended_durable:
+                partition.seal_slice()
 
 
 def _unhashed(*_: object) -> Counted:

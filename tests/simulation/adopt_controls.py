@@ -1,10 +1,12 @@
 """What a newer catalogue in open slices is defended by, taken away."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.slice import adoption
 from aggregator.slice.partition import Partition
+from aggregator.slice.sealing import Sealer
+from aggregator.slice.verdict import Seen
 from aggregator.step import Aggregator
 from tests.simulation.parts import Substitutes
 
@@ -43,6 +45,38 @@ class _Half(Aggregator):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._meters = self.meters(self.catalogue_store, self.usage)
+        self._sealer = Sealer(self.usage, self.progress, self._meters)
+
+
+class _Hasty(adoption.Meters):
+    """What has ended is not sealed before."""
+
+    def is_ready(self, partitions: Mapping[int, Partition]) -> bool:
+        return self._begun is not None and not any(
+            it.lacks_before is not None for it in partitions.values()
+        )
+
+
+class _Forgetful(Partition):
+    """A slice does not know the keys of the one before it, until that is sealed."""
+
+    def seen_before(self, keys: Sequence[bytes]) -> dict[bytes, Seen]:
+        ended, self.ended = self.ended, None
+        try:
+            return super().seen_before(keys)
+        finally:
+            self.ended = ended
+
+
+class _WithForgetful(Aggregator):
+    async def prepared(self, number: int) -> Partition:
+        partition = await super().prepared(number)
+        partition.__class__ = _Forgetful
+        return partition
+
+
+class _WithHasty(_Half):
+    meters = _Hasty
 
 
 class _WithImpatient(_Half):
@@ -61,7 +95,11 @@ OPEN: Final = {
     "wild_clocks": False,
     "lossy": 0.0,
 }
+# And in slices that end all the time.
+OFTEN: Final = {"meters_change_s": 0.7, "workers_die_s": 20.0, "wild_clocks": False, "lossy": 0.0}
 CONTROLS: Final[dict[str, Substitutes]] = {
     "what open slices took in before": Substitutes(aggregator=_WithImpatient, profile=OPEN),
+    "keys of a slice that has ended": Substitutes(aggregator=_WithForgetful),
+    "seals before newer meters": Substitutes(aggregator=_WithHasty, profile=OFTEN),
     "a reading of what is durable": Substitutes(aggregator=_WithEarly, profile=OPEN),
 }

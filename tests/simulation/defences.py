@@ -12,12 +12,13 @@ from typing import Any, Final
 from aggregator.completeness import Completeness, Probe
 from aggregator.slice.open_slice import OpenSlice
 from aggregator.slice.partition import Partition
+from aggregator.slice.sealing import Holdings, Sealer
 from aggregator.step import Aggregator
 from dispatcher.runs.late import LateUsage
 from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
-from meterline.usage import AccountRow, Counted, Flush, Seal, SeenExtent, SeenSpan, SliceId, Touched
+from meterline.usage import Flush, Seal, SeenExtent, SeenSpan, Touched
 from tests.simulation import (
     adopt_controls,
     block_controls,
@@ -99,26 +100,19 @@ class WithoutCatchUp(Lying):
         return SeenExtent(0, 0, 0)
 
 
+class Agreeing(Sealer):
+    """The store holds what was written to it."""
+
+    async def stored(self, slice_: OpenSlice) -> Holdings:
+        return slice_.counted(), slice_.account()
+
+
 class WithoutCountBack(Aggregator):
     """A slice is sealed without asking the store what it holds."""
 
-    async def seal(self, partition: Partition) -> None:
-        real = self.usage
-        assert partition.slice is not None, "only an open slice is sealed"
-        open_slice: OpenSlice = partition.slice
-
-        class Agreeing(Lying):
-            async def count_back(self, *_: Any) -> dict[str, Counted]:
-                return open_slice.counted()
-
-            async def account(self, _: SliceId) -> AccountRow:
-                return open_slice.account()
-
-        self.usage = Agreeing(real)
-        try:
-            await super().seal(partition)
-        finally:
-            self.usage = real
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._sealer = Agreeing(self.usage, self.progress, self._meters)
 
 
 class RememberedEnd(Completeness):
@@ -189,23 +183,20 @@ class OneCatalogue(Lying):
         await self._port.complete(log, 1 << 30, until_ms)
 
 
+class AgreeingAccounts(Sealer):
+    """The account that the store holds is what was written."""
+
+    async def stored(self, slice_: OpenSlice) -> Holdings:
+        counted, _ = await super().stored(slice_)
+        return counted, slice_.account()
+
+
 class WithoutAccount(Aggregator):
     """The account of a slice is not looked at before it is sealed."""
 
-    async def seal(self, partition: Partition) -> None:
-        real = self.usage
-        assert partition.slice is not None, "only an open slice is sealed"
-        open_slice: OpenSlice = partition.slice
-
-        class Agreeing(Lying):
-            async def account(self, _: SliceId) -> AccountRow:
-                return open_slice.account()
-
-        self.usage = Agreeing(real)
-        try:
-            await super().seal(partition)
-        finally:
-            self.usage = real
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._sealer = AgreeingAccounts(self.usage, self.progress, self._meters)
 
 
 class LatePublisher(Lying):

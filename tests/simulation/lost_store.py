@@ -106,6 +106,9 @@ class Binding:
     def adopt(self, store_id: str) -> None:
         self.ids = (store_id,)
 
+    def name(self, store_id: str) -> None:
+        self.ids = self.ids or (store_id,)
+
     # --- what befalls it ---
 
     def lose(self, loss: Loss, older: UsageState, events_max: int, rng: random.Random) -> None:
@@ -231,6 +234,11 @@ class SimulatedLedger:
     async def adopt(self, store_id: str) -> None:
         await self._net.call(
             f"usage.adopt {store_id}", lambda: self._binding.adopt(store_id), writes=True
+        )
+
+    async def name(self, store_id: str) -> None:
+        await self._net.call(
+            f"usage.name {store_id}", lambda: self._binding.name(store_id), writes=True
         )
 
 

@@ -10,7 +10,8 @@ from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from aggregator.slice.flush_due import FlushBounds
-from aggregator.step import Aggregator, CountBackDiffers
+from aggregator.slice.sealing import CountBackDiffers
+from aggregator.step import Aggregator
 from meterline.event import Log
 from meterline.limits import CLOCK_SKEW_MS, FLUSH_BYTES, POLL_BUSY_S, PRODUCE_DEADLINE_MS
 from meterline.meter import CatalogueStore

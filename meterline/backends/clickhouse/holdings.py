@@ -73,11 +73,18 @@ class ClickHouseHoldings:
 
     async def adopt(self, store_id: str) -> None:
         """See the port."""
+        for server in self._connection.servers:
+            await server.execute("TRUNCATE TABLE installation")
+        await self.name(store_id)
+
+    async def name(self, store_id: str) -> None:
+        """See the port."""
         servers = self._connection.servers
         watch = PartWatch(self._connection, {"installation"})
         before = await watch.begin() if self._connection.embedded else 0
         for number, server in enumerate(servers):
-            await self._name(server, id_of(store_id, number, len(servers)))
+            known_by = id_of(store_id, number, len(servers))
+            await server.insert_selected(QUERIES["name_store"], {"id": known_by}, {})
         if self._connection.embedded:
             await watch.end(before)
 
@@ -98,10 +105,6 @@ class ClickHouseHoldings:
                     f"ALTER TABLE installation DELETE WHERE id != '{known_by}'"
                     " SETTINGS mutations_sync = 2"
                 )
-
-    async def _name(self, server: Connection, known_by: str) -> None:
-        await server.execute("TRUNCATE TABLE installation")
-        await server.insert("installation", ("id",), [(known_by,)])
 
 
 class ClickHousePeriods:

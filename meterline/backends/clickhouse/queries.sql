@@ -180,6 +180,10 @@ GROUP BY partition, slice;
 SELECT partition, slice FROM accounts WHERE log = {log:UInt16}
 GROUP BY partition, slice ORDER BY partition, slice DESC LIMIT {most:UInt16} BY partition;
 
+-- name: name_store
+INSERT INTO installation (id)
+SELECT {id:String} WHERE (SELECT count() FROM installation) = 0;
+
 -- name: periods
 SELECT DISTINCT table, partition_id FROM system.parts
 WHERE active AND rows > 0 AND database = currentDatabase() AND table IN {tables:Array(String)};

@@ -145,6 +145,12 @@ class UsageHoldings(Protocol):
         """Give the store this id in place of any other."""
         ...
 
+    async def name(self, store_id: str) -> None:
+        """Give the store this id unless it has one: a call that comes late must not rename the
+        store that is in its place by then.
+        """
+        ...
+
 
 def missing(need: Mapping[str, int], last: Mapping[int, int], there: Holdings) -> str:
     """What the store lacks, in words; "" where it lacks nothing that can be seen this way."""
@@ -250,7 +256,7 @@ class UsageIntegrity:
         if not message:
             self.store_id = await self._ledger.bind(known or fresh_id)
             if not there.ids:
-                await self._store.adopt(self.store_id)
+                await self._store.name(self.store_id)
         elif known is not None and lost_accepted == known:
             await self._check_empty(known)
             self.store_id = await self._ledger.bind(fresh_id, known)

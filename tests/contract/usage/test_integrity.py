@@ -72,6 +72,7 @@ async def test_a_store_says_what_it_holds(
     await usage_store.write(Flush(accounts=[AccountRow(fresh_log, 2, 30, 1, 4, 1, 1, 1, 1)]))
     await holdings.adopt("one")
     await holdings.adopt("two")
+    await holdings.name("three")  # it has one
     after = await holdings.holdings(fresh_log, {2: 30, 3: 0}, {})
     assert after.ids == ("two",)
     assert after.accounts == {(2, 30)}
@@ -127,6 +128,10 @@ class Stores:
 
     async def adopt(self, store_id: str) -> None:
         self.there = Holdings((store_id,), self.there.rows, self.there.accounts)
+
+    async def name(self, store_id: str) -> None:
+        if not self.there.ids:
+            await self.adopt(store_id)
 
 
 async def begun(stores: Stores, lost: str | None = None) -> UsageIntegrity:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from aggregator.erasure import Eraser
+from aggregator.slice.sealing import Sealer
 from aggregator.step import Aggregator
 from meterline.usage import Erasure, Flush, Hidden, SliceId, begun_at_ms
 from tests.simulation.erasing.records import ErasuresState
@@ -104,11 +105,19 @@ class ByTheClock(Eraser):
         return [it for it in numbers if begun_at_ms(it) <= (erasure.settled_at_ms or 0)]
 
 
+class Distrustful(Sealer):
+    """Nobody else has sealed a slice."""
+
+    async def sealed_by(self, slice_id: SliceId) -> int | None:  # noqa: ARG002
+        return None
+
+
 class Suspicious(Aggregator):
     """A slice that differs is read again, though somebody else has sealed it."""
 
-    async def _sealed_by(self, _slice_id: SliceId) -> int | None:
-        return None
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._sealer = Distrustful(self.usage, self.progress, self._meters)
 
 
 def unsealed(state: ErasuresState) -> None:

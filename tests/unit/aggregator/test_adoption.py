@@ -7,6 +7,7 @@ import pytest
 
 from aggregator.completeness import Completeness
 from aggregator.slice import adoption
+from aggregator.slice.sealing import Sealer
 from aggregator.step import Aggregator
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.meter import Aggregation
@@ -88,7 +89,8 @@ async def test_many_meters_join_in_several_turns_and_each_has_all(
     meters.add(Aggregation.SUM, next(fresh_numbers))
     worker, store = world.worker(meters), cast("Any", meters)
     # two meters of forty events at once
-    worker._meters = adoption.Meters(store, worker.usage, 90)  # noqa: SLF001
+    worker._meters = meters_by = adoption.Meters(store, worker.usage, 90)  # noqa: SLF001
+    worker._sealer = Sealer(worker.usage, worker.progress, meters_by)  # noqa: SLF001
     await world.send(numbered(0, 40))
     await world.run(worker)
     added = [meters.add(Aggregation.COUNT, next(fresh_numbers)) for _ in range(5)]

@@ -175,6 +175,9 @@ class Stores:
     async def adopt(self, store_id: str) -> None:
         self.ids = (store_id,)
 
+    async def name(self, store_id: str) -> None:
+        self.ids = self.ids or (store_id,)
+
     async def periods(self) -> list[Period]:
         await self._met()
         return [

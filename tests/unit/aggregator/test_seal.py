@@ -103,7 +103,7 @@ async def test_verdicts_are_the_seen_stores_only_when_the_seal_is_set(
     world.progress.seal = away  # type: ignore[method-assign]
     with pytest.raises(Unavailable):
         await worker.seal(partition)
-    assert partition.slice is not None
+    assert partition.ended is not None
     assert (partition.seen.applied, partition.sealed_end) == (0, 0)
     world.progress.seal = real  # type: ignore[method-assign]
     await worker.seal(partition)

@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.catch_up import LogTruncated, check_same_log
 from aggregator.completeness import Completeness
-from aggregator.step import CountBackDiffers
+from aggregator.slice.sealing import CountBackDiffers
 from meterline.backends.clock import SystemClock
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.event import encode_pack

@@ -1,5 +1,6 @@
 """A log and stores that outlive workers, real and embedded, and what was sent to them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,9 +34,18 @@ async def taken_on(worker: Aggregator) -> bool:
     """Take on a newer catalogue, to the end; false where there is none."""
     begun = await worker.refresh_catalogue()
     while worker.is_adopting:
+        await sealed(worker)
         await worker.flush()
         await worker.read_ahead()
     return begun
+
+
+async def sealed(worker: Aggregator) -> None:
+    """All slices that have ended are sealed."""
+    while worker.is_sealing:
+        await worker.flush()
+        await worker.settle_seals()
+        await asyncio.sleep(0)
 
 
 class Killed(BaseException):
@@ -193,15 +203,24 @@ class World:
         """Everything in the log, flushed; with `seal` every slice is finished too, where it is:
         only for workers that nothing happens to, since a border is the log's to set.
         """
-        for number in range(PARTITIONS):
-            await worker.open(number)
-            while await worker.read_some(number):
-                await worker.open(number)  # again, where it was given back
+        while await self._read(worker):  # again, where a slice is read again
+            await worker.flush()
+            await sealed(worker)
         await worker.flush()
         for number in range(PARTITIONS):
             partition = worker.partitions[number]
-            if seal and partition.slice is not None:
+            if seal and partition.unsealed():
                 await worker.seal(partition)
+
+    async def _read(self, worker: Aggregator) -> int:
+        """All that the log has; how much there was."""
+        read = 0
+        for number in range(PARTITIONS):
+            await worker.open(number)
+            while some := await worker.read_some(number):
+                await worker.open(number)  # again, where it was given back
+                read += some
+        return read
 
     async def fill(self, worker: Aggregator) -> None:
         """Every slice that lacks a meter's revision is filled in."""

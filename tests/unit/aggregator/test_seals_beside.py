@@ -1,0 +1,200 @@
+"""A slice is sealed while the one behind it is counted."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from aggregator.step import Aggregator
+from meterline.limits import SEALS_AT_ONCE_MAX, SLICE_SPAN_MS
+from meterline.meter import Aggregation, Meter
+from meterline.ports import OutdatedMeters, SeenDamaged
+from meterline.usage import Flush, Seal, TallyRow
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, sealed, taken_on
+
+
+class Held:
+    """Two slices in each partition, of which the first waits: the control store takes no seal until
+    it may.
+    """
+
+    def __init__(self, world: World, meters: Meters, meter: Meter) -> None:
+        self.world = world
+        self.meters = meters
+        self.meter = meter
+        self.may = asyncio.Event()
+        self.asked = 0
+        self._seal = world.progress.seal
+        world.progress.seal = self.seal  # type: ignore[method-assign]
+        self.worker: Aggregator = world.worker(meters)
+
+    async def seal(self, seal: Seal) -> None:
+        self.asked += 1
+        await self.may.wait()
+        await self._seal(seal)
+
+    async def count(self) -> None:
+        """All that the log has; seals begin and are not waited for."""
+        for number in range(PARTITIONS):
+            await self.worker.open(number)
+            while await self.worker.read_some(number):
+                pass
+        await self.worker.flush()
+        while self.worker.is_sealing and self.asked < PARTITIONS:
+            await self.worker.settle_seals()
+            await asyncio.sleep(0)
+
+    def ends(self) -> list[int]:
+        return [it.sealed_end for it in self.worker.partitions.values()]
+
+
+@pytest.fixture
+async def held(world: World, fresh_numbers: Iterator[int]) -> AsyncIterator[Held]:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.SUM, next(fresh_numbers))
+    await world.send(numbered(0, 60))
+    world.clock.at_ms += SLICE_SPAN_MS
+    await world.send(numbered(0, 30))  # copies of what is not sealed
+    await world.send(numbered(60, 90))
+    made = Held(world, meters, meter)
+    yield made
+    made.may.set()
+    await made.worker.close_all()
+
+
+async def test_what_follows_is_counted_meanwhile_and_knows_what_came_before(held: Held) -> None:
+    await held.count()
+    assert held.asked == PARTITIONS <= SEALS_AT_ONCE_MAX
+    assert held.ends() == [0] * PARTITIONS
+    await held.world.check(held.meter)
+    assert held.world.copies == 30
+    held.may.set()
+    await sealed(held.worker)
+    for number, partition in held.worker.partitions.items():
+        seal = await held.world.progress.last_seal(held.world.log.number, number)
+        assert seal is not None
+        assert seal.end == partition.sealed_end == partition.seen.applied > 0
+        assert partition.slice is not None
+        assert partition.slice.id.slice == seal.end
+        assert seal.append_ms == held.world.clock.at_ms - SLICE_SPAN_MS, "of its own records"
+    await held.world.run(held.worker, seal=True)
+    await held.world.check(held.meter)
+
+
+async def test_one_slice_at_a_time_waits_for_its_seal(held: Held) -> None:
+    await held.count()
+    held.world.clock.at_ms += SLICE_SPAN_MS
+    await held.world.send(numbered(90, 120))
+    counting = asyncio.create_task(held.count())
+    await asyncio.sleep(0.2)
+    assert not counting.done()
+    assert held.ends() == [0] * PARTITIONS
+    held.may.set()
+    await counting
+    await held.world.run(held.worker, seal=True)
+    await held.world.check(held.meter)
+
+
+async def test_a_newer_catalogue_waits_for_seals_by_the_one_before(
+    held: Held, fresh_numbers: Iterator[int]
+) -> None:
+    await held.count()
+    before = held.worker.catalogue.version
+    held.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    assert await held.worker.refresh_catalogue()
+    for _ in range(5):
+        await held.worker.flush()
+        await held.worker.read_ahead()
+        await held.worker.settle_seals()
+    assert held.worker.catalogue.version == before
+    held.may.set()
+    await sealed(held.worker)
+    await taken_on(held.worker)
+    assert held.worker.catalogue.version == held.meters.version
+    for number in range(PARTITIONS):
+        seal = await held.world.progress.last_seal(held.world.log.number, number)
+        assert seal is not None
+        assert seal.catalogue == before
+    await held.world.run(held.worker, seal=True)
+    await held.world.fill(held.worker)
+    await held.world.check(*held.meters.meters)
+
+
+async def test_a_slice_whose_meters_are_too_old_is_open_again(
+    held: Held, fresh_numbers: Iterator[int]
+) -> None:
+    newer = held.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    held.meters.meters.pop()
+    held.meters.version -= 1
+    before = held._seal  # noqa: SLF001
+
+    async def outdated(seal: Seal) -> None:
+        if seal.catalogue < newer.revision:
+            held.meters.meters.append(newer)
+            held.meters.version = newer.revision
+            held._seal = before  # noqa: SLF001
+            raise OutdatedMeters("by newer ones")
+        await before(seal)
+
+    held._seal = outdated  # noqa: SLF001
+    held.meters.version = held.meters.meters[0].revision
+    await held.count()
+    held.may.set()
+    with pytest.raises(OutdatedMeters):
+        await sealed(held.worker)
+    reopened = [it for it in held.worker.partitions.values() if it.ended is None]
+    assert [it.slice is not None and it.slice.id.slice for it in reopened] == [0]
+    assert [it.next_offset for it in reopened] == [it.flushed_end for it in reopened]
+    await sealed(held.worker)
+    await taken_on(held.worker)
+    await held.world.run(held.worker, seal=True)
+    await held.world.fill(held.worker)
+    await held.world.check(*held.meters.meters)
+    of_all = [await held.world.progress.last_seal(held.world.log.number, n) for n in range(2)]
+    assert all(seal is not None and seal.catalogue == newer.revision for seal in of_all)
+
+
+async def test_where_the_store_differs_both_slices_are_read_again(held: Held) -> None:
+    real = held.world.usage.write
+    lost: list[TallyRow] = []
+
+    async def losing(flush: Flush) -> None:
+        if not lost and flush.tallies:
+            lost.append(flush.tallies.pop(0))
+        await real(flush)
+
+    held.world.usage.write = losing  # type: ignore[method-assign]
+    held.may.set()
+    await held.count()
+    await held.world.run(held.worker, seal=True)
+    assert lost
+    await held.world.check(held.meter)
+
+
+async def test_a_seen_store_that_breaks_when_a_seal_is_set_is_made_anew(held: Held) -> None:
+    await held.count()
+
+    def broken(*_: Any) -> None:
+        raise SeenDamaged("a block")
+
+    for partition in held.worker.partitions.values():
+        partition.seen.apply = broken  # type: ignore[method-assign, assignment]
+    held.may.set()
+    while held.worker.partitions:
+        await held.worker.settle_seals()
+        await asyncio.sleep(0)
+    await held.world.run(held.worker, seal=True)
+    await held.world.check(held.meter)
+    assert len(list((held.world.folder / "seen").glob("*/*.damaged-1"))) == PARTITIONS
+
+
+async def test_a_worker_that_ends_leaves_no_seal_on_its_way(held: Held) -> None:
+    await held.count()
+    before = len(asyncio.all_tasks())
+    await held.worker.close_all()
+    assert len(asyncio.all_tasks()) == before - PARTITIONS
+    held.may.set()
+    held.worker = held.world.worker(held.meters)
+    await held.world.run(held.worker, seal=True)
+    await held.world.check(held.meter)

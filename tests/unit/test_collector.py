@@ -2,16 +2,26 @@
 
 import gc
 import weakref
+from contextlib import suppress
 
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.typedefs import Handler
 
-from tests.conftest import pytest_runtest_teardown
+from tests.conftest import pytest_collection, pytest_runtest_teardown
 
 
 def test_what_was_collected_is_not_walked_over() -> None:
     assert gc.get_freeze_count() > 10_000
+
+
+def test_it_does_nothing_while_tests_are_looked_for() -> None:
+    collection = pytest_collection()
+    next(collection)
+    assert not gc.isenabled()
+    with suppress(StopIteration):
+        collection.send(None)
+    assert gc.isenabled()
 
 
 @web.middleware

@@ -48,6 +48,13 @@ def test_what_shares_nothing_goes_test_by_test_and_last() -> None:
     assert turn(worlds[0]) > turn("tests/unit/test_x.py::test_x") > turn("tests/clients/test_go.py")
 
 
+def test_worlds_that_may_be_looked_for_long_are_begun_before_others() -> None:
+    worlds = (TESTS / "simulation/test_worlds.py").read_text("utf-8")
+    first, *others = re.findall(r"^def (test_\w+)", worlds, re.MULTILINE)
+    assert others
+    assert first == "test_without_a_defence_something_is_noticed"
+
+
 def test_what_is_waited_for_comes_last_of_its_group() -> None:
     flights = [place for place in TOGETHER if TOGETHER[place] == "flights"]
     in_turn = sorted(flights, key=lambda place: turn(f"tests/{place}::test_x"))

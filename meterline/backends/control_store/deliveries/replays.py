@@ -279,7 +279,7 @@ async def _tell(
     connection: Connection, replay: Replay, action: Action, now_ms: int, author: str
 ) -> None:
     summary = summary_of(replay.query)[:CHANGE_DETAIL_CHARS_MAX]
-    name = f"{replay.counted} deliveries"
+    name = "1 delivery" if replay.counted == 1 else f"{replay.counted} deliveries"
     change = Change(replay.namespace, now_ms, author, action, Kind.REPLAY, replay.id, name, summary)
     await record_change(connection, change)
 

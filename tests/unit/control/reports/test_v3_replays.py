@@ -74,7 +74,7 @@ async def test_a_replay_is_made_worked_off_and_shown(served: ReportsApi) -> None
     assert (change["kind"], change["action"], change["name"]) == (
         "replay",
         "create",
-        "1 deliveries",
+        "1 delivery",
     )
 
 

@@ -57,16 +57,20 @@ function isRefused(error: unknown): boolean {
   return error instanceof ProblemError && !isPassing(error) && error.status !== 404;
 }
 
+function hearMet(hear: () => void): () => void {
+  met.heard.add(hear);
+  return () => met.heard.delete(hear);
+}
+
+/** Whether the server does not answer, which the shell says then. */
+export function useAway(): boolean {
+  return !useSyncExternalStore(hearMet, () => met.answered);
+}
+
 /** Whether the server answers. While it does not, it is asked for, and all is asked anew when it is back. */
 export function useAnswered(): boolean {
   const client = useQueryClient();
-  const answered = useSyncExternalStore(
-    useCallback((hear: () => void) => {
-      met.heard.add(hear);
-      return () => met.heard.delete(hear);
-    }, []),
-    () => met.answered,
-  );
+  const answered = !useAway();
   useEffect(() => {
     if (answered) return undefined;
     const timer = setInterval(() => {

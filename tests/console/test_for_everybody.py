@@ -37,6 +37,9 @@ PAGES = {
 }
 WIDE = ViewportSize(width=1280, height=900)
 PHONE = ViewportSize(width=390, height=844)
+CUT_PX = """(table, one) =>
+    one.getBoundingClientRect().right - table.getBoundingClientRect().right"""
+TWO_LINES_PX = 56
 
 
 @pytest.fixture(params=[("light", WIDE), ("dark", WIDE), ("light", PHONE)], ids=str)
@@ -70,6 +73,25 @@ def test_axe_finds_nothing(looked: Watched) -> None:
             found[path] = violations
     looked.forgive("404")  # of the meter that is not there
     assert found == {}
+
+
+def test_a_table_on_a_phone_shows_what_stands_beside_a_long_name(
+    console: str, browser: Browser
+) -> None:
+    context = browser.new_context(viewport=PHONE)
+    watched = Watched(context.new_page(), console)
+    page = watched.open("/subjects", "Subjects")
+    subjects = page.get_by_role("region", name="Subjects")
+    first = subjects.locator("time").first
+    first.wait_for()
+    assert subjects.evaluate(CUT_PX, first.element_handle()) <= 0, "the first event is cut"
+    page = watched.open("/changes", "Changes")
+    rows = page.get_by_role("region", name="Changes").get_by_role("row")
+    rows.nth(1).wait_for()
+    heights = rows.evaluate_all("(rows) => rows.map((row) => row.offsetHeight)")
+    assert max(heights) <= TWO_LINES_PX, "a sentence becomes a tower"
+    context.close()
+    assert watched.complaints == []
 
 
 def test_the_first_page_is_small(console: str, browser: Browser) -> None:

@@ -11,6 +11,13 @@ from tests.console.watched import Watched, reach
 from tests.journey.client import Server
 from tests.journey.deadline import until
 
+ASIDE_PX: Final = """(table) => [...table.querySelectorAll("th")].map((head, at) => {
+    const letter = document.createRange();
+    letter.selectNodeContents(head);
+    const day = table.rows[2].cells[at].firstElementChild;
+    const [a, b] = [letter, day].map((one) => one.getBoundingClientRect());
+    return a.left + a.width / 2 - (b.left + b.width / 2);
+})"""
 JANUARY: Final = "from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&by=P1D"
 
 
@@ -169,6 +176,8 @@ def test_a_range_is_written_and_chosen(keyboard: Keyboard) -> None:
     page.keyboard.press("Enter")
     calendar = page.get_by_role("dialog")
     expect(calendar.get_by_role("grid")).to_be_visible()
+    aside = calendar.locator("table").evaluate(ASIDE_PX)
+    assert max(map(abs, aside)) < 2, "the letter of a day stands above its numbers"
     page.keyboard.press("Escape")
     expect(calendar).to_be_hidden()
 

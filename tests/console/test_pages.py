@@ -143,6 +143,7 @@ def test_a_delivery_shows_attempts_bytes_and_why(watched: Watched) -> None:
     page = watched.open("/syncs/tokens-daily", "tokens-daily")
     page.get_by_role("region", name="Deliveries").get_by_role("link", name="acme").click()
     expect(page.get_by_role("region", name="Attempts")).to_contain_text("unreached")
+    expect(page.get_by_role("term").filter(has_text="Next attempt")).to_be_visible()
     body = page.get_by_label("Body", exact=True)
     expect(body).to_contain_text('"valueText":"1001"')
     digest = hashlib.blake2b(body.inner_text().encode(), digest_size=32).hexdigest()

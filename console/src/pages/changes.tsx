@@ -35,7 +35,7 @@ export default function Changes() {
     <Page title="Changes">
       <div className="filters">
         <Choice
-          label="Of"
+          label="Changes of"
           value={kind}
           set={(value) => setParams({ kind: value, after: "" })}
           options={[["", "everything"], ...KINDS.map((one) => [one, words(one)] as const)]}
@@ -60,10 +60,15 @@ export default function Changes() {
                   columns={[
                     { head: "When", cell: (one) => <Time at={one.at} /> },
                     { head: "Who", cell: (one) => <Name>{one.author}</Name> },
-                    { head: "Did", cell: (one) => `${one.action} ${words(one.kind)}` },
+                    {
+                      head: "Did",
+                      cell: (one) => (
+                        <span className="nowrap">{`${one.action} ${words(one.kind)}`}</span>
+                      ),
+                    },
                     { head: "What", cell: (one) => <Name>{one.name}</Name> },
                     {
-                      head: "Members",
+                      head: "Details",
                       cell: (one) => (
                         <div className="words">
                           {one.detail ?? one.members?.map((member) => member.member).join(", ")}

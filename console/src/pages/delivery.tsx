@@ -93,18 +93,23 @@ function One({ delivery }: { delivery: Schemas["DeliveryWithAttempts"] }) {
             ["From", <Time key="f" at={delivery.from} />],
             ["To", <Time key="t" at={delivery.to} />],
             ["Revision", delivery.revision],
+            ...(delivery.next_attempt_at === undefined
+              ? []
+              : [["Next attempt", <Time key="n" at={delivery.next_attempt_at} ago />] as const]),
             ...(delivery.failure === undefined
               ? []
               : [["Why it could not be made", delivery.failure] as const]),
             [
               "Id",
-              <span key="i" className="row">
+              <span key="i" className="row long">
                 <code>{delivery.id}</code> <Copy text={delivery.id} />
               </span>,
             ],
             [
               delivery.failure === undefined ? "Digest of the body" : "Digest of the reason",
-              <code key="d">{delivery.digest}</code>,
+              <code key="d" className="long">
+                {delivery.digest}
+              </code>,
             ],
           ]}
         />
@@ -130,7 +135,7 @@ function Attempts({ of }: { of: readonly Schemas["Attempt"][] }) {
             { head: "Started", cell: (one) => <Time at={one.started_at} /> },
             { head: "Sent to", cell: (one) => <Name>{one.url ?? ""}</Name> },
             { head: "Outcome", cell: (one) => <State of={one.outcome} /> },
-            { head: "Status", cell: (one) => one.status ?? "" },
+            { head: "Status", cell: (one) => one.status ?? <span className="muted">none</span> },
             { head: "Took", number: true, cell: (one) => `${grouped(String(one.duration_ms))} ms` },
             { head: "Reason", cell: (one) => <div className="words">{one.reason}</div> },
             {
@@ -205,7 +210,10 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
         <Answer of={body}>{(bytes) => <Code label="Body" text={bytes} />}</Answer>
       </Card>
       <Card title="Verify it">
-        <p>Its digest by your own hand, by BLAKE2b of 256 bits; both lines say the same:</p>
+        <p>
+          Compute the digest of the body yourself (BLAKE2b, 256 bits). It has to be equal to the
+          second line:
+        </p>
         <Code
           label="Command that computes the digest"
           text={`curl -s ${location.origin}${API}/deliveries/${delivery.id}/body${keyHeader(keyed)} | b2sum -l 256\n# ${delivery.digest}`}

@@ -130,7 +130,10 @@ export default function Keys() {
 function NoKey() {
   return (
     <Empty title="No key yet">
-      <p>Make the first one by command, then require keys:</p>
+      <p>
+        Whoever reaches this server may do everything. To require keys, create one with all scopes,
+        then start the server anew:
+      </p>
       <Code
         label="Commands that require keys"
         text={"meterline keys create --name admin\nMETERLINE_ACCESS_MODE=keys meterline up"}
@@ -196,15 +199,15 @@ function Create() {
             needed
           />
           <Select
-            label="Works for"
+            label="Ends"
             value={days}
             set={setDays}
             options={[
-              ["", "ever, until it is revoked"],
-              ["1", "1 day"],
-              ["30", "30 days"],
-              ["90", "90 days"],
-              ["365", "a year"],
+              ["", "when it is revoked"],
+              ["1", "after 1 day"],
+              ["30", "after 30 days"],
+              ["90", "after 90 days"],
+              ["365", "after a year"],
             ]}
             error={faultAt(faults, "expires_at")}
           />
@@ -214,7 +217,7 @@ function Create() {
           chosen={scopes}
           set={setScopes}
           options={SCOPES.filter(([scope]) => may(scope))}
-          hint="A key gives no scope that it does not have."
+          hint="Choose at least one. A key may create keys with its own scopes only."
           error={faultAt(faults, "scopes")}
         />
       </AskForm>

@@ -5,6 +5,7 @@ import {
   Answer,
   Card,
   Empty,
+  Failures,
   Figure,
   Link,
   Loading,
@@ -68,7 +69,8 @@ export function Overview() {
       {tour.deciding && <Loading />}
       {!tour.deciding && !(tour.on && received === 0) && (
         <>
-          <Answer of={status}>
+          <Failures of={[status, accounts, reports]} />
+          <Answer of={status} told>
             {(found) => (
               <>
                 <Wrong status={found} accounts={accounts.data} syncs={reports.data} />
@@ -83,12 +85,16 @@ export function Overview() {
           </Answer>
           {received === 0 && accounts.data?.total.received === 0 && <FirstEvent tour={tour} />}
           {may("usage:read") && (
-            <Answer of={accounts}>{(found) => <AccountCard accounts={found} />}</Answer>
+            <Answer of={accounts} told>
+              {(found) => <AccountCard accounts={found} />}
+            </Answer>
           )}
           <div className="cards">
             {status.data?.partitions && <Partitions status={status.data} />}
             {may("reports:read") && (
-              <Answer of={reports}>{(found) => <Syncs reports={found.data} />}</Answer>
+              <Answer of={reports} told>
+                {(found) => <Syncs reports={found.data} />}
+              </Answer>
             )}
           </div>
         </>

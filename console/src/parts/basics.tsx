@@ -4,7 +4,7 @@ import { Link } from "wouter";
 import { ProblemError, Unreached } from "../api.js";
 import { grouped } from "../rules/figures.js";
 import { away } from "../rules/times.js";
-import { setParams, useParam, useSignedIn, useView } from "../state.js";
+import { setParams, useAway, useParam, useSignedIn, useView } from "../state.js";
 
 /** A button that copies text, and says whether it did: a browser may refuse it, and has no
  * clipboard for a page that came over http from another machine.
@@ -55,7 +55,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
         </strong>{" "}
         {ended ? "" : words}
       </p>
-      <p>{todo(error, signedIn)}</p>
+      <p>{todo(error, signedIn, retry !== undefined)}</p>
       {problem && (
         <p className="row">
           <span className="muted">
@@ -73,7 +73,8 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
-function todo(error: unknown, signedIn: boolean): string {
+/** What to do. Where there is a button to try again, it need not be said, too. */
+function todo(error: unknown, signedIn: boolean, button: boolean): string {
   if (!(error instanceof ProblemError)) return "";
   if (error.status === 401 && signedIn)
     return "Your session had ended, so nothing was done. Do it again once you are signed in.";
@@ -84,7 +85,7 @@ function todo(error: unknown, signedIn: boolean): string {
   if (error.status === 429) return "Wait a moment: the key's plan allows no more requests now.";
   if (error.status === 404) return "It may have been deleted, or the address is not whole.";
   if (error.status >= 500)
-    return "Try again. If it stays so, give the request id to who runs the server: it is in its log.";
+    return `${button ? "" : "Try again. "}If this goes on, give the request id to whoever runs the server: its log has it.`;
   return "Change what is named and try again.";
 }
 
@@ -119,26 +120,82 @@ interface Asked<T> {
   readonly refetch: () => unknown;
 }
 
+/** Why each answer is not there, or null. While it is asked for again that stands, with the request id to copy. */
+function useFailures(of: readonly Asked<unknown>[]): readonly unknown[] {
+  const last = useRef<unknown[]>([]);
+  return of.map(({ data, error, errorUpdateCount }, at) => {
+    if (error != null) last.current[at] = error;
+    if (data !== undefined) return error;
+    return error ?? (errorUpdateCount ? last.current[at] : null);
+  });
+}
+
+/** Why answers of a page are not there: each reason once, with one button that asks for all of them again.
+ * Each `Answer` to one of them has `told`.
+ */
+export function Failures({ of }: { of: readonly Asked<unknown>[] }) {
+  const away = useAway();
+  const failures = useFailures(of);
+  const reasons = new Map<string, { error: unknown; asked: Asked<unknown>[] }>();
+  of.forEach((asked, at) => {
+    const error = failures[at];
+    if (error == null || (error instanceof Unreached && asked.data !== undefined)) return;
+    const reason = reasonOf(error);
+    const same = reasons.get(reason);
+    if (same === undefined) reasons.set(reason, { error, asked: [asked] });
+    else same.asked.push(asked);
+  });
+  return [...reasons].map(([reason, { error, asked }]) =>
+    away && error instanceof Unreached ? (
+      <Awaited key={reason} />
+    ) : (
+      <Failure
+        key={reason}
+        error={error}
+        retry={() => asked.forEach((one) => void one.refetch())}
+      />
+    ),
+  );
+}
+
+/** What an error says, without its request id. */
+function reasonOf(error: unknown): string {
+  const problem = error instanceof ProblemError ? error.problem : undefined;
+  return problem === undefined ? String(error) : `${problem.title} ${problem.detail}`;
+}
+
+/** In place of an answer while the server is away, which the shell says. */
+function Awaited() {
+  return <p className="muted">This is shown as soon as the server answers.</p>;
+}
+
 /** What was asked for: the answer, or that it is awaited, or why there is none. Old answers stay. */
 export function Answer<T>({
   of,
   children,
   page,
   all,
+  told = false,
 }: {
   of: Asked<T>;
   children: (data: T) => ReactNode;
   /** Where the answer is the whole page: its heading while there is none, and the way to the list. */
   page?: string;
   all?: ReactNode;
+  /** Whether the page says by `Failures` why it is not there. */
+  told?: boolean;
 }) {
-  const failed = useRef<unknown>(null);
-  if (of.error != null) failed.current = of.error;
+  const away = useAway();
+  const [error] = useFailures([of]);
   if (of.data === undefined) {
-    // While it is asked for again it stands there why it failed, with the request id to copy.
-    const error = of.error ?? (of.errorUpdateCount ? failed.current : null);
     if (error == null) return <Loading refused={of.failureReason} />;
-    const failure = <Failure error={error} retry={() => void of.refetch()} />;
+    if (told) return null;
+    const failure =
+      away && error instanceof Unreached ? (
+        <Awaited />
+      ) : (
+        <Failure error={error} retry={() => void of.refetch()} />
+      );
     if (page === undefined) return failure;
     return (
       <Page title={<Name>{page}</Name>} aside={all}>
@@ -147,10 +204,10 @@ export function Answer<T>({
     );
   }
   // That the server is away is said once, by the shell; what it said before stays.
-  const refused = of.error != null && !(of.error instanceof Unreached);
+  const refused = error != null && !(error instanceof Unreached);
   return (
     <>
-      {refused && <Failure error={of.error} retry={() => void of.refetch()} />}
+      {refused && !told && <Failure error={error} retry={() => void of.refetch()} />}
       <div aria-busy={of.isPlaceholderData} className={of.isPlaceholderData ? "stale" : undefined}>
         {children(of.data)}
       </div>

@@ -67,6 +67,7 @@ export function Erase({ subject }: { subject: string }) {
             value={text}
             set={setText}
             error={faultAt(faults, "subject")}
+            autoFocus
             needed
             code
           />

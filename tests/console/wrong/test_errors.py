@@ -1,6 +1,7 @@
 """The server is away or slow, the key is gone, narrow or used up."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from tests.services.local import LocalService, free_port
 
 SIGN_IN = "Sign in to Meterline"
 PATIENCE_MS = 60_000
+WITHIN_S = 60.0
+RETRIES = 2  # before the page says that something failed
 USE_UP = """async path => {
     window.others = setInterval(() => fetch(path), 100);
     while ((await fetch(path)).status !== 429);
@@ -68,6 +71,59 @@ def test_a_server_that_is_gone_and_back(own: LocalService, browser: Browser) -> 
     context.close()
     watched.forgive("net::ERR_", "dynamically imported module")
     assert watched.complaints == []
+
+
+def _failing(route: Route, detail: str) -> None:
+    problem = {"type": "about:blank", "status": 503, "title": "Unavailable", "detail": detail}
+    route.fulfill(status=503, json=problem | {"instance": f"urn:request:{id(route)}"})
+
+
+def test_a_reason_for_which_much_of_a_page_fails_is_said_once(watched: Watched) -> None:
+    page, asked = watched.page, re.compile(rf"{API}/(status|accounts|reports)")
+    times: Counter[str] = Counter()
+
+    def fail(route: Route) -> None:
+        (part,) = re.findall(r"status|accounts|reports", route.request.url)
+        times[part] += 1
+        _failing(route, "Syncs are out." if part == "reports" else "A store does not respond.")
+
+    def tried() -> bool:
+        page.wait_for_timeout(100)  # that is when `fail` is called
+        return len(times) == 3 and min(times.values()) > RETRIES + 1
+
+    page.route(asked, fail)
+    watched.open("/", "Overview")
+    told = page.get_by_role("alert")
+    expect(told.filter(has_text="Syncs are out.")).to_have_count(1)
+    until("the page has asked again for all", WITHIN_S, tried)
+    expect(told.filter(has_text="A store does not respond.")).to_have_count(1)
+    expect(told).to_have_count(2)
+    expect(told.first).to_contain_text("If this goes on, give the request id to whoever runs")
+    page.unroute(asked)
+    told.first.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("region", name="Partitions")).to_be_visible()
+    watched.forgive("status of 503")
+
+
+def test_a_page_that_opens_while_the_server_is_away_says_so_once(watched: Watched) -> None:
+    page, asked = watched.page, re.compile(f"{API}/")
+    signed_in: list[Route] = []
+
+    def leave(route: Route) -> None:
+        if route.request.url.endswith("/session") and not signed_in:
+            signed_in.append(route)
+            route.continue_()
+        else:
+            route.abort()
+
+    page.route(asked, leave)
+    watched.open("/meters", "Meters")
+    expect(page.get_by_text("This is shown as soon as the server answers.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(1)
+    page.unroute(asked)
+    expect(page.get_by_role("link", name="Tokens used")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    watched.forgive("net::ERR_")
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,8 @@ class Recorded:
     def _both(self, binary: Any, at_s: float) -> Vector:
         matching = binary.modifier and binary.modifier.matching
         assert matching is None, "not understood here: on, ignoring"
-        left = _vector(self.value(binary.lhs, at_s))
+        left = self.value(binary.lhs, at_s)
+        assert not isinstance(left, float), "not understood here: a number on the left"
         right = self.value(binary.rhs, at_s)
         how, found = str(binary.op), {}
         others = None if isinstance(right, float) else {_unnamed(k): v for k, v in right.items()}

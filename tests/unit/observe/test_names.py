@@ -16,7 +16,8 @@ from tests.unit.observe.test_rules import FILE
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text())
 ALERTS_PAGE = (FOLDER.parents[1] / "docs/alerts.md").read_text()
 OF_HISTOGRAMS = ("_bucket", "_sum", "_count")
-OF_SCRAPES = {"job", "instance"}
+OF_INSTALLATIONS = {"job", "namespace"}
+OF_SCRAPES = OF_INSTALLATIONS | {"instance"}
 OF_OTHERS = {
     "up",
     "process_cpu_seconds_total",
@@ -111,7 +112,41 @@ def test_recorded_series_have_the_labels_that_are_exported() -> None:
             name = labels.pop("__name__")
             if name not in OF_OTHERS:
                 declared = {label.name for label in EXPORTED[name]}
-                assert labels.keys() == declared | {"instance"}, one["series"]
+                ours = labels.keys() - OF_INSTALLATIONS
+                assert ours == declared | {"instance"}, one["series"]
+
+
+@pytest.mark.parametrize("alert", RULES)
+def test_no_alert_takes_two_installations_together(alert: str) -> None:
+    found = list(parts(promql_parser.parse(RULES[alert]["expr"])))
+    for part in found:
+        if isinstance(part, promql_parser.AggregateExpr):
+            assert part.modifier is not None
+            assert part.modifier.type is promql_parser.AggModifierType.By
+            assert set(part.modifier.labels) >= OF_INSTALLATIONS
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda it: it["title"])
+def test_a_panel_shows_the_installation_that_is_chosen(panel: dict[str, Any]) -> None:
+    for target in panel["targets"]:
+        query = promql_parser.parse(target["expr"].replace("$__rate_interval", "5m"))
+        for part in parts(query):
+            if isinstance(part, promql_parser.VectorSelector):
+                asked = {(one.name, one.value) for one in part.matchers.matchers}
+                assert asked >= {(name, f"${name}") for name in OF_INSTALLATIONS}, target
+
+
+def test_one_installation_is_chosen_of_those_that_have_metrics() -> None:
+    """Never several: without the label, as outside Kubernetes, Grafana chooses what has none."""
+    found = [one for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
+    assert {one["name"] for one in found} == OF_INSTALLATIONS
+    for one in found:
+        asked = re.fullmatch(r"label_values\((.+), (\w+)\)", one["query"]["query"])
+        assert asked is not None
+        assert asked[2] == one["name"]
+        assert not list(faults(asked[1]))
+        assert not one.get("includeAll")
+        assert not one.get("multi")
 
 
 @pytest.mark.parametrize("alert", RULES)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from clients.openapi.baseline import DOCUMENTS
 from tests.tidy.tree import files, pyproject, read
 from tests.upgrade.recording import manifest, names
 from tests.upgrade.released import MIGRATIONS, released
@@ -20,7 +21,9 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "clients/openapi/v1.json": lambda text: json.loads(text)["info"]["version"],
     "clients/openapi/v3.json": lambda text: json.loads(text)["info"]["version"],
     "clients/typescript/package.json": lambda text: json.loads(text)["version"],
+    "clients/typescript/package-lock.json": lambda text: json.loads(text)["version"],
     "console/package.json": lambda text: json.loads(text)["version"],
+    "console/package-lock.json": lambda text: json.loads(text)["version"],
     "deploy/compose.yaml": lambda text: re.findall(r"image: meterline:(\S+)", text)[0],
     "deploy/helm/meterline/Chart.yaml": lambda text: yaml.safe_load(text)["appVersion"],
 }
@@ -48,6 +51,13 @@ def test_what_is_released_has_notes_and_a_recording() -> None:
         assert f"docs/releases/{version}.md" in files()
         there = version in recorded and version in released()
         assert when == NOT_YET or there, "CONTRIBUTING.md, how a release is cut"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_documents_of_a_release_are_those_that_later_ones_are_compared_with(name: str) -> None:
+    ((_, when), *_) = headings()
+    released_too = read(f"clients/openapi/{name}") == read(f"clients/openapi/released/{name}")
+    assert when == NOT_YET or released_too, "run `python -m clients.openapi release`"
 
 
 def test_notes_name_the_schema_of_their_release() -> None:

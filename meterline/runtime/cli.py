@@ -35,11 +35,7 @@ Role = Callable[["Settings", "asyncio.Event"], Coroutine[Any, Any, None]]
 
 # Where a command is, and the first sentence of its help, as the command has it.
 COMMANDS: Final = {
-    "audit": (
-        "audit",
-        "audit",
-        "Recount everything that is stored, and print a line for each difference.",
-    ),
+    "audit": ("audit", "audit", "Recount everything that is stored, and print what differs."),
     "backup": ("archives", "write_backup", "Write a backup of all three stores to FOLDER."),
     "doctor": ("doctor.command", "doctor", "Check the set-up, and say what to change."),
     "erase": ("erase", "erase", "Erase a subject: its name and payloads go, its usage stays."),
@@ -54,25 +50,14 @@ COMMANDS: Final = {
         "Take over what was exported to FOLDER, into empty stores.",
     ),
     "keys": ("keys", "keys", "Create, list, rotate and revoke API keys."),
-    "receive": (
-        "receive",
-        "receive",
-        "Run a receiver: verify deliveries of reports, and print each one.",
-    ),
+    "receive": ("receive", "receive", "Run a receiver: verify deliveries, and print them."),
     "reconcile": (
         "reconcile",
         "reconcile_booked",
         "Compare what a receiver booked with what was sent to it.",
     ),
     "restore": ("archives", "read_backup", "Restore the backup in FOLDER into empty stores."),
-    "send": (
-        "send.command",
-        "send",
-        (
-            "Send the events of FILE: CloudEvents, one JSON object per line, or the rows of a CSV"
-            " file."
-        ),
-    ),
+    "send": ("send.command", "send", "Send the events of FILE, from NDJSON or CSV."),
 }
 SHORT: Final = frozenset({"backup", "doctor", "erase", "export", "import", "restore"})
 """Those whose sentence is never cut off in the list."""

@@ -178,7 +178,7 @@ def audit(
     repair: bool,  # noqa: FBT001
     api_key: str | None,
 ) -> None:
-    """Recount everything that is stored, and print a line for each difference.
+    """Recount everything that is stored, and print what differs.
 
     The audit compares tallies with the raw events, and sums by hour and day with the tallies. It
     compares rows with accounts, seals and log, and deliveries with their digests. It changes

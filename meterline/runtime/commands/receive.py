@@ -215,7 +215,7 @@ def _checked(
 def receive(
     secrets: tuple[str, ...], host: str, port: int, count: int | None, out: Path | None
 ) -> None:
-    """Run a receiver: verify deliveries of reports, and print each one.
+    """Run a receiver: verify deliveries, and print them.
 
     It answers 200 to valid deliveries, and 400 to others. Ctrl-C stops it.
     """

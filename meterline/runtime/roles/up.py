@@ -52,7 +52,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         api = whole_api(settings, opened, service, gate, gateway, checks)
         measured.of_health(Health(checks))
         guards = session_guard(gate)
-        data = str(settings.data_dir)
+        data = str(settings.data_dir.absolute())
         await serve_role(stack, settings, "all", api, measured, drain, guards, data=data)
         await serve_backups(
             stack, settings.data_dir, lambda to, tell: make_backup(to, settings, opened, tell)

@@ -45,6 +45,9 @@ def test_the_list_imports_no_command_and_a_command_no_other() -> None:
     assert names == "[]"
     listed = [line.split()[0] for line in said if line.startswith("  ") and line[2:3].isalpha()]
     assert listed[-len(main.commands) :] == sorted(main.commands)
+    assert not [line for line in said if line[:2] == "  " and line.endswith("...")], (
+        "a sentence was cut"
+    )
     assert imported("doctor", "--help")[-1].count("commands.") == 3
 
 

@@ -21,13 +21,13 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 def look_at_machine(settings: Settings) -> Iterator[Finding]:
     """Disk, keys, access."""
     for name in ("data_dir", "seen_dir"):
-        yield _disk(name, getattr(settings, name))
+        yield _disk(name, getattr(settings, name).absolute())
     yield _key(settings)
     yield _access(settings)
 
 
 def _disk(name: str, folder: Path) -> Finding:
-    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    there = next(one for one in (folder, *folder.parents) if one.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         text = f"{name}: {there} cannot be written to: give it to the user of the process"
         return Finding("disk", Level.FAULT, text)
@@ -37,7 +37,8 @@ def _disk(name: str, folder: Path) -> Finding:
         return Finding("disk", Level.FAULT, f"{shown}: free some space, or nothing starts")
     if free < ROOM_TO_ADVISE_BYTES:
         return Finding("disk", Level.WARNING, f"{shown}: free some space soon")
-    return Finding("disk", Level.OK, shown)
+    made = "" if folder.exists() else "; the folder is made at the first start"
+    return Finding("disk", Level.OK, f"{shown}{made}")
 
 
 def _key(settings: Settings) -> Finding:
@@ -48,7 +49,7 @@ def _key(settings: Settings) -> Finding:
             "secret_key is not set, and each process would make its own: set it to the same value"
         )
         return Finding("keys", Level.FAULT, f"{text} in all of them")
-    path = settings.data_dir / KEY_FILE
+    path = settings.data_dir.absolute() / KEY_FILE
     if not path.is_file():
         return Finding("keys", Level.OK, f"{path} is made at the first start")
     if path.stat().st_mode & _OTHERS:

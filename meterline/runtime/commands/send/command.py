@@ -269,11 +269,12 @@ async def _ask(session: aiohttp.ClientSession, url: str) -> tuple[bool, str]:
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @api_key_option("events:write, and with --wait also status:read")
 def send(**given: Any) -> None:
-    """Send the events of FILE: CloudEvents, one JSON object per line, or the rows of a CSV file.
+    """Send the events of FILE, from NDJSON or CSV.
 
-    - is standard input. Temporary errors are retried, after Retry-After. You can send the same file
-    again: duplicates are never counted. Exit codes: 1 refused, 2 wrong usage, 3 the server does
-    not respond, 4 sent, but with --wait not all events were counted in time.
+    FILE has CloudEvents, one JSON object per line, or is a CSV file with a --map. - is standard
+    input. Temporary errors are retried, after Retry-After. You can send the same file again:
+    duplicates are never counted. Exit codes: 1 refused, 2 wrong usage, 3 the server does not
+    respond, 4 sent, but with --wait not all events were counted in time.
     """
     options = Options(**given)
     if len(options.delimiter) != 1:

@@ -101,6 +101,19 @@ async def test_a_gateway_needs_no_usage_store_and_no_control_store_without_keys(
         assert {it.part for it in told if it.level is Level.FAULT} & stores == parts
 
 
+async def test_folders_are_told_whole_for_the_doctor_may_be_called_in_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = [it.text async for it in findings(Settings())]
+    for name, folder in (("data_dir", "meterline-data"), ("seen_dir", "meterline-data/seen")):
+        (found,) = (one for one in told if one.startswith(f"{name}: "))
+        assert f" free at {tmp_path / folder}; the folder is made at the first start" in found
+    assert any(one.startswith(f"{tmp_path}/meterline-data/secret.key ") for one in told)
+    (tmp_path / "meterline-data/seen").mkdir(parents=True)
+    assert not [it.text async for it in findings(Settings()) if "the folder is made" in it.text]
+
+
 async def test_a_webhook_gets_out_if_the_receiver_answers_anything(tmp_path: Path) -> None:
     bodies = []
 

@@ -17,10 +17,11 @@ PAGES = sorted(
     ]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+MADE = {"dist"}  # by `make`: what it holds differs from one checkout to another
 ROOMS = tuple(
     one.name
     for one in ROOT.iterdir()
-    if one.is_dir() and not one.name.startswith((".", "meterline-"))
+    if one.is_dir() and one.name not in MADE and not one.name.startswith((".", "meterline-"))
 )
 PACKAGES = ("aggregator", "control", "demo", "dispatcher", "ingest", "meterline", "tests")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

@@ -19,6 +19,7 @@ API_KEY_VARIABLE: Final = "METERLINE_API_KEY"
 TRIES_MAX: Final = 5
 RETRY_DELAY_S: Final = 2
 ANSWERED: Final = (200, 202)
+UNAUTHENTICATED: Final = 401
 TOO_MANY: Final = 429
 SERVER_FAULTS: Final = 500
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -83,11 +84,18 @@ async def ask(
         else:
             if status in ANSWERED:
                 return body
-            failure = AskingFailed(f"{url} answered {status}: {_detail(body)}", status)
+            text = f"{url} answered {status}: {_detail(body)}{hint(status)}"
+            failure = AskingFailed(text, status)
             passes = status >= SERVER_FAULTS or status == TOO_MANY
         if not passes or tries == TRIES_MAX:
             raise failure
         await asyncio.sleep(backoff.next_s())
+
+
+def hint(status: int) -> str:
+    """What to do about a refusal, where the server cannot know how it was asked; often empty."""
+    asks_for_key = status == UNAUTHENTICATED
+    return f" Set {API_KEY_VARIABLE} to a key that this server accepts." if asks_for_key else ""
 
 
 def failed_message(error: BaseException) -> str:

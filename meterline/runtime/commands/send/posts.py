@@ -13,7 +13,7 @@ import msgspec
 
 from dispatcher.sending.retry import retry_after_ms
 from meterline.ports import Clock
-from meterline.runtime.commands.asking import TOO_MANY, failed_message
+from meterline.runtime.commands.asking import TOO_MANY, failed_message, hint
 from meterline.runtime.commands.send.batches import Batch
 from meterline.window import Backoff
 
@@ -188,5 +188,6 @@ def refusal(batch: Batch, status: int, body: bytes) -> str:
         if fault.index is not None and fault.index < len(batch.lines)
     ]
     if not lines:
-        lines = [f"lines {first} to {last}: {problem.detail or problem.title}"]
+        text = problem.detail or problem.title
+        lines = [f"lines {first} to {last}: {text}{hint(status)}"]
     return f"the server refused a batch with status {status}:\n  " + "\n  ".join(lines)

@@ -110,7 +110,10 @@ async def test_an_audit_that_cannot_be_made_is_told(server: Server) -> None:
     result = await server.run()
     assert result.exit_code == command.EXIT_NOT_MADE
     assert "meterline audit: http://127.0.0.1" in result.stderr
-    assert "answered 403: The key lacks the scope operate." in result.stderr
+    assert "answered 403: The key lacks the scope operate.\n" in result.stderr
+    server.steps = [401]
+    result = await server.run()
+    assert "Set METERLINE_API_KEY to a key that this server accepts.\n" in result.stderr
     server.steps = [{"data": []}]
     assert (await server.run()).exit_code == command.EXIT_NOT_MADE
     result = await server.run("--from", "yesterday")

@@ -257,6 +257,7 @@ async def test_every_other_refusal_names_the_lines_and_what_was_said(
     assert result.exit_code == 1
     assert f"status {answer.status}" in result.output
     assert "lines 1 to 5: nothing here" in result.output
+    assert ("Set METERLINE_API_KEY to a key" in result.output) == (answer.status == 401)
     assert door.requests == 1
 
 

@@ -160,6 +160,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 		exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@echo 'Installs Python packages, once. This may take a minute or two.'
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps -e .
 	@touch $@

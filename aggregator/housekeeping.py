@@ -2,6 +2,8 @@
 completeness.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -11,6 +13,7 @@ from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
 from aggregator.retention import Retention
 from aggregator.slice.flush_due import FlushBounds, flush_due
+from aggregator.slice.partition import Partition
 from aggregator.slice.room import Room
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
@@ -27,6 +30,7 @@ from meterline.limits import (
     TRIM_INTERVAL_MS,
 )
 from meterline.meter import CatalogueStore
+from meterline.ports import Unavailable
 from meterline.usage import CatchingUp, ProgressStore
 
 logger = structlog.get_logger()
@@ -42,6 +46,26 @@ class Intervals:
     retention_ms: int
     open_bytes: int = OPEN_SLICES_BYTES_MIN
     open_bytes_each: int = 0  # of a partition: the bound follows the log where nobody chose one
+
+
+class Failures:
+    """What was away in a turn that goes on all the same with what does not need it."""
+
+    def __init__(self) -> None:
+        self._first: Unavailable | None = None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """What is within may raise `Unavailable`: `tell` does so later."""
+        try:
+            yield
+        except Unavailable as error:
+            self._first = self._first or error
+
+    def tell(self) -> None:
+        """Raises the first that was kept, at the end of the turn."""
+        if self._first is not None:
+            raise self._first
 
 
 class Housekeeping:
@@ -91,26 +115,52 @@ class Housekeeping:
 
     async def claim(self, now_ms: int) -> None:
         """Tell how far everything is complete, switch meters to what is filled in, and let the log
-        and the usage store drop what is old.
+        and the usage store drop what is old. What is away, such as an inbox topic, keeps nothing
+        else from being done: the first of it is told at the end.
         """
+        failures = Failures()
+        for part in (
+            self._probe_if_due,
+            self._claim,
+            self._look_at_layout_if_due,
+            self._tell_catch_ups,
+            self._switch_if_due,
+            self._trim_if_due,
+            self._drop,
+        ):
+            with failures.kept():
+                await part(now_ms)
+        failures.tell()
+
+    async def _probe_if_due(self, now_ms: int) -> None:
         if passed(now_ms, self._probed_ms, self._claim_pause_ms(now_ms)):
             await self._completeness.probe(list(self._aggregator.partitions), now_ms)
             self._probed_ms = now_ms
+
+    async def _claim(self, _now_ms: int) -> None:
         await self._completeness.claim()
+
+    async def _look_at_layout_if_due(self, now_ms: int) -> None:
         if passed(now_ms, self._laid_out_ms, LAYOUT_LOOK_MS):
             await self._aggregator.look_at_layout()
             of_all = self._aggregator.log.partitions * self._intervals.open_bytes_each
             self.room.bytes_max = max(self._intervals.open_bytes, of_all)
             self._laid_out_ms = now_ms
-        await self._tell_catch_ups(now_ms)
-        await self._switch_if_due(now_ms)
-        if passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):
-            await self._trim(now_ms)
+
+    async def _trim_if_due(self, now_ms: int) -> None:
+        """What is away is asked again after the whole interval: nothing waits for it."""
+        if not passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):
+            return
+        self._trimmed_ms = now_ms
+        failures = Failures()
+        for partition in list(self._aggregator.partitions.values()):
+            with failures.kept():
+                await self._trim(partition, now_ms)
+        with failures.kept():
             await self._aggregator.catalogue_store.retire(now_ms)
-            if self._retention is not None and 0 in self._aggregator.partitions:
-                await self._retention.sum_turn(now_ms)
-            self._trimmed_ms = now_ms
-        await self._drop(now_ms)
+        if self._retention is not None and 0 in self._aggregator.partitions:
+            await self._retention.sum_turn(now_ms)
+        failures.tell()
 
     async def _tell_catch_ups(self, now_ms: int) -> None:
         """How far seen stores are, and which ones are done."""
@@ -190,21 +240,20 @@ class Housekeeping:
         self._flushed_ms = now_ms
         return True
 
-    async def _trim(self, now_ms: int) -> None:
-        """Let the log drop old records of sealed slices, and close slices that nothing closes.
+    async def _trim(self, partition: Partition, now_ms: int) -> None:
+        """Let the log drop old records of sealed slices, and close a slice that nothing closes.
 
         A partition without new records keeps its last slice open for ever, and one day its records
         expire. An empty pack ends it; the slice that begins with that pack holds nothing that could
         be lost. The last sealed record stays, however old: by it a restored log is known.
         """
         log = self._aggregator.log
-        for partition in list(self._aggregator.partitions.values()):
-            before = max(0, partition.sealed_end - 1)
-            await log.trim(partition.number, before, now_ms - self._intervals.retention_ms)
-            idle = now_ms - partition.append_ms > IDLE_SLICE_MS
-            held = partition.slice is not None and partition.slice.border.events
-            if idle and held and await log.end(partition.number) == partition.next_offset:
-                await log.append(partition.number, encode_pack([]))
+        before = max(0, partition.sealed_end - 1)
+        await log.trim(partition.number, before, now_ms - self._intervals.retention_ms)
+        idle = now_ms - partition.append_ms > IDLE_SLICE_MS
+        held = partition.slice is not None and partition.slice.border.events
+        if idle and held and await log.end(partition.number) == partition.next_offset:
+            await log.append(partition.number, encode_pack([]))
 
 
 async def switch_filled(

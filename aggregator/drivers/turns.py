@@ -3,13 +3,13 @@ loops that tell how far everything is complete, and fill in new meters.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 
 import structlog
 
 from aggregator.backfill.filler import Backfill
 from aggregator.drivers.standing import Standing
+from aggregator.housekeeping import Failures as Failures  # noqa: PLC0414 - for the worker on Kafka
 from aggregator.housekeeping import Housekeeping
 from meterline.limits import (
     BEHIND_RESTS,
@@ -48,26 +48,6 @@ class Turns:
             return False
         self._backoff.reset()
         return True
-
-
-class Failures:
-    """What was away in a turn that goes on all the same with what does not need it."""
-
-    def __init__(self) -> None:
-        self._first: Unavailable | None = None
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """What is within may raise `Unavailable`: `tell` does so later."""
-        try:
-            yield
-        except Unavailable as error:
-            self._first = self._first or error
-
-    def tell(self) -> None:
-        """Raises the first that was kept, at the end of the turn."""
-        if self._first is not None:
-            raise self._first
 
 
 async def look_for_ever(housekeeping: Housekeeping, standing: Standing) -> None:

@@ -1,12 +1,48 @@
 """What the log may drop, and what must stay there."""
 
 from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
 
 from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping
+from aggregator.step import Aggregator
 from meterline.limits import TRIM_INTERVAL_MS
 from meterline.meter import Aggregation
+from meterline.ports import Unavailable
 from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
+
+
+class PartlyAway:
+    """A log in which one partition is away."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def trim(self, partition: int, before: int, older_than_ms: int) -> None:
+        if partition == 0:
+            raise Unavailable("partition 0 is away")
+        await self._log.trim(partition, before, older_than_ms)
+
+    async def end(self, partition: int) -> int:
+        if partition == 0:
+            raise Unavailable("partition 0 has no leader")
+        end: int = await self._log.end(partition)
+        return end
+
+
+async def sealed(world: World, meters: Meters) -> Aggregator:
+    """A worker that has sealed slices in each partition."""
+    worker = world.worker(meters)
+    for first in range(0, 60, 20):
+        await world.send(numbered(first, first + 20))
+        world.clock.at_ms += 1_000
+    await world.run(worker, seal=True)
+    return worker
 
 
 async def test_the_last_sealed_record_stays_however_old(
@@ -15,15 +51,71 @@ async def test_the_last_sealed_record_stays_however_old(
     """By it a log is known that was restored to an older state and has grown since."""
     meters = Meters(0)
     meters.add(Aggregation.COUNT, next(fresh_numbers))
-    worker = world.worker(meters)
-    for first in range(0, 60, 20):
-        await world.send(numbered(first, first + 20))
-        world.clock.at_ms += 1_000
-    await world.run(worker, seal=True)
+    worker = await sealed(world, meters)
     housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
     await housekeeping.claim(world.clock.at_ms + TRIM_INTERVAL_MS)
     for number in range(PARTITIONS):
         seal = await world.progress.last_seal(world.log.number, number)
         assert seal is not None
         assert await world.log.begin(number) == seal.end - 1 > 0
+    await worker.close_all()
+
+
+async def test_an_inbox_that_is_away_keeps_nothing_but_claims_from_being_done(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker = await sealed(world, meters)
+
+    async def away(_now_ms: int) -> int | None:
+        raise Unavailable("inbox topics: unknown topic")
+
+    housekeeping = Housekeeping(worker, Completeness(worker, 0, away), AT_ONCE)
+    with pytest.raises(Unavailable, match="unknown topic"):
+        await housekeeping.claim(world.clock.at_ms + TRIM_INTERVAL_MS)
+    for number in range(PARTITIONS):
+        assert await world.log.begin(number) > 0, "the log was trimmed"
+    await worker.close_all()
+
+
+async def test_a_partition_that_is_away_keeps_no_other_from_its_turn(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker = await sealed(world, meters)
+    whole, partly = worker.log, PartlyAway(worker.log)
+    worker.log = cast("Any", partly)
+    housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
+    now_ms = world.clock.at_ms + TRIM_INTERVAL_MS
+    with pytest.raises(Unavailable, match="no leader"):  # the first of two errors
+        await housekeeping.claim(now_ms)
+    begins = [await world.log.begin(number) for number in range(PARTITIONS)]
+    assert [begin > 0 for begin in begins] == [False, *[True] * (PARTITIONS - 1)]
+    # what was told as away is done once it is back
+    worker.log = whole
+    await housekeeping.claim(now_ms + TRIM_INTERVAL_MS)
+    assert await world.log.begin(0) > 0
+    await worker.close_all()
+
+
+async def test_meters_are_retired_however_the_log_is(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    retired: list[int] = []
+
+    class Retiring(Meters):
+        async def retire(self, now_ms: int) -> set[int]:
+            retired.append(now_ms)
+            return set()
+
+    meters = Retiring(0)
+    meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker = await sealed(world, meters)
+    worker.log = cast("Any", PartlyAway(worker.log))
+    now_ms = world.clock.at_ms + TRIM_INTERVAL_MS
+    with pytest.raises(Unavailable, match="no leader"):
+        await Housekeeping(worker, Completeness(worker, 0), AT_ONCE).claim(now_ms)
+    assert retired == [now_ms]
     await worker.close_all()

@@ -1,14 +1,20 @@
 """The lease of a run: held as long as the run is worked at, and left to others where it is lost."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
+from typing import Literal, cast
 
 import pytest
 
+from dispatcher.runs.lease import Holding
 from dispatcher.runs.planner import find_due, make_runs
+from meterline.delivery import DeliveryDraft
 from meterline.number import UNIT
-from meterline.report import Report, RunState
+from meterline.ports import Unavailable
+from meterline.report import Claim, Report, ReportStore, RunState
+from tests.simulation.virtual_loop import VirtualLoop
 from tests.unit.dispatcher.conftest import START_MS, Rig
 from tests.unit.dispatcher.runs.test_planner import (
     END_MS,
@@ -103,3 +109,71 @@ async def test_each_lease_begins_when_it_is_taken(rig: Rig, report: Report) -> N
     instants = chain([END_MS, END_MS + 1], repeat(END_MS + 1_000_000))
     assert await make_runs(rig.sources, rig.plan_terms, lambda: next(instants), "h") == 2
     assert (await first_run(rig, report)).state is RunState.DELIVERING
+
+
+class Staging:
+    """A store that takes note of what is staged, at which second, and is away as long as it is told
+    to be.
+    """
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.away_until_s = 0.0
+        self.asked: list[tuple[int, int]] = []
+
+    async def stage(
+        self, _claim: Claim, drafts: Sequence[DeliveryDraft], _until_ms: int
+    ) -> Literal[True]:
+        self.asked.append((round(self._loop.time()), len(drafts)))
+        if self._loop.time() < self.away_until_s:
+            raise Unavailable("the control store is away")
+        return True
+
+
+LEASE_S = 90
+CHUNK = DeliveryDraft("id", "acme", 1, 1, b"{}", b"", b"")
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    loop = VirtualLoop()
+    yield loop
+    loop.end()
+
+
+def _held(loop: VirtualLoop, staging: Staging, work: Callable[[Holding], Awaitable[None]]) -> None:
+    """Work under a lease of 90 seconds, by a clock that only the loop moves."""
+
+    async def hold() -> None:
+        reports, claim = cast("ReportStore", staging), cast("Claim", None)
+        holding = Holding(reports, claim, LEASE_S * 1_000, lambda: round(loop.time() * 1_000))
+        async with holding.renewed():
+            await work(holding)
+
+    loop.run_until_complete(hold())
+
+
+def test_a_lease_that_chunks_renew_is_not_renewed_beside_them(loop: VirtualLoop) -> None:
+    staging = Staging(loop)
+
+    async def work(holding: Holding) -> None:
+        for _ in range(10):
+            await asyncio.sleep(20)
+            await holding.stage([CHUNK])
+        await asyncio.sleep(65)  # a third of the lease after the last of them, it is
+
+    _held(loop, staging, work)
+    assert staging.asked == [*((at_s, 1) for at_s in range(20, 201, 20)), (230, 0), (260, 0)]
+
+
+def test_a_lease_that_could_not_be_renewed_is_tried_again_after_a_third_of_it(
+    loop: VirtualLoop,
+) -> None:
+    staging = Staging(loop)
+    staging.away_until_s = 40
+
+    async def work(_holding: Holding) -> None:
+        await asyncio.sleep(100)
+
+    _held(loop, staging, work)
+    assert staging.asked == [(30, 0), (60, 0), (90, 0)]

@@ -10,6 +10,7 @@ import structlog
 
 from dispatcher.loop import Loop
 from dispatcher.runs import planner
+from dispatcher.runs.failing import Failing
 from dispatcher.runs.late import LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
 from dispatcher.sending import signing
@@ -45,6 +46,7 @@ class Dispatcher:
             sources.reports, sender, box, clock, send_terms, idle_s, recorder, sources.traces
         )
         self._idle_s = idle_s
+        self._failing = Failing()
         self._planning = Loop("plan", idle_s)
         self._revising = Loop("late", idle_s)
         self._forgetting = Loop("forget", idle_s)
@@ -74,7 +76,9 @@ class Dispatcher:
     async def _plan(self) -> float:
         now_ms = self._clock.now_ms()
         terms = self._plan_terms
-        found = await planner.find_due(self._sources.reports, now_ms, terms.catch_up_max)
+        found = await planner.find_due(
+            self._sources.reports, now_ms, terms.catch_up_max, self._failing
+        )
         made = await planner.make_runs(self._sources, terms, self._clock.now_ms, uuid4().hex)
         if not found and not made:
             return self._idle_s

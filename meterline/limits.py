@@ -281,6 +281,7 @@ TRIALS_MAX: Final = 10  # test deliveries of a report within the window: they hi
 TRIALS_WINDOW_MS: Final = 60_000
 PLAN_REPORTS_MAX: Final = 100  # reports whose due windows one step records
 PLAN_RUNS_MAX: Final = 500  # windows of one report that one step records: bounds a transaction
+PLAN_FAILED_REST_MS: Final = 30_000  # a report whose windows cannot be recorded is tried so often
 UNDECIDED_RUNS_MAX: Final = 256  # runs that are looked at together, with their reports: memory
 UNDECIDED_PAGES_MAX: Final = 16  # so often in one turn, while none can be made: 4,096 of them
 STAGED_BODIES_MAX: Final = 500  # bodies written in one transaction

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from dispatcher.runs.corrections import says_nothing_new
+from dispatcher.runs.failing import Failing
 from dispatcher.runs.lease import Holding, LeaseLost
 from dispatcher.runs.materializing import Gathered, Making, gather, write
 from dispatcher.runs.schedule import due_runs
@@ -26,6 +27,7 @@ from meterline.report import (
     Claim,
     CorrectionStore,
     OpenSpool,
+    Plan,
     Report,
     ReportStore,
     Run,
@@ -69,15 +71,37 @@ class PlanTerms:
     rows_max: int = limits.RUN_ROWS_READ  # of usage, read at once
 
 
-async def find_due(reports: ReportStore, now_ms: int, catch_up_max: int) -> int:
-    """Record runs for windows that have ended; their number. Nothing is left when it is 0."""
-    found = 0
-    for plan in await reports.plans(now_ms, limits.PLAN_REPORTS_MAX):
-        runs = due_runs(plan, now_ms, catch_up_max, limits.PLAN_RUNS_MAX)
-        if runs:
-            await reports.plan(plan.report, runs, runs[-1].to_ms)
-        found += len(runs)
+async def find_due(
+    reports: ReportStore, now_ms: int, catch_up_max: int, failing: Failing | None = None
+) -> int:
+    """Record runs for windows that have ended; their number. Nothing is left when it is 0.
+
+    A report whose windows cannot be recorded is `failing`, and keeps no other one from its runs.
+    Where the store is away for two that follow each other, it is away for all: `Unavailable`.
+    """
+    failing = Failing() if failing is None else failing
+    found, away = 0, False
+    plans = await reports.plans(now_ms, limits.PLAN_REPORTS_MAX + failing.count)
+    for plan in failing.without_those_that_rest(plans, now_ms):
+        try:
+            found += await _record(reports, plan, now_ms, catch_up_max)
+        except Unavailable as error:
+            if away:
+                raise
+            away = True
+            failing.rests(plan.report, now_ms, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is of this report
+            failing.rests(plan.report, now_ms, error)
+        else:
+            away = False
     return found
+
+
+async def _record(reports: ReportStore, plan: Plan, now_ms: int, catch_up_max: int) -> int:
+    runs = due_runs(plan, now_ms, catch_up_max, limits.PLAN_RUNS_MAX)
+    if runs:
+        await reports.plan(plan.report, runs, runs[-1].to_ms)
+    return len(runs)
 
 
 async def make_runs(

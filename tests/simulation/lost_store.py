@@ -96,10 +96,10 @@ class Binding:
         life = Life(str(self.usage.life), UP_S)
         return Holdings(self.ids, rows, there, self.blocks.counts(), life)
 
-    def newest(self, log: int) -> dict[int, list[int]]:
+    def newest(self, log: int, after: Mapping[int, int]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for of, partition, slice_ in sorted(self.usage.tables["accounts"], reverse=True):
-            if of == log:
+            if of == log and slice_ > after.get(partition, -1):
                 found.setdefault(partition, []).append(slice_)
         return {partition: slices[:NEWEST_SLICES] for partition, slices in found.items()}
 
@@ -251,8 +251,8 @@ class AtOnce:
     async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
         return self._binding.sealed(log, after)
 
-    async def newest(self, log: int) -> dict[int, list[int]]:
-        return self._binding.newest(log)
+    async def newest(self, log: int, after: Mapping[int, int]) -> dict[int, list[int]]:
+        return self._binding.newest(log, after)
 
 
 async def begun(binding: Binding, net: Net, log: int, partitions: int, name: str) -> UsageIntegrity:
@@ -266,5 +266,5 @@ async def begun(binding: Binding, net: Net, log: int, partitions: int, name: str
             await asyncio.sleep(START_PAUSE_S)
         else:
             at_once = AtOnce(binding)  # nobody sets the control store back: it is never refused
-            await check_not_older(at_once, at_once, log, integrity.store_id)
+            await check_not_older(at_once, at_once, log, integrity.store_id, integrity.last)
             return integrity

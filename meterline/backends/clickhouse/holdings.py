@@ -62,12 +62,13 @@ class ClickHouseHoldings:
         life = Life(", ".join(of for of, _ in lives), min(up_s for _, up_s in lives))
         return Holdings(store_of(ids), tables, accounts, blocks, life)
 
-    async def newest(self, log: int) -> dict[int, list[int]]:
+    async def newest(self, log: int, after: Mapping[int, int]) -> dict[int, list[int]]:
         """See `meterline.usage.NewestSlices`."""
         parameters = {"log": log, "most": NEWEST_SLICES}
+        question = QUERIES["newest_slices"].replace("{behind}", _behind(after))
         found: dict[int, list[int]] = defaultdict(list)
         for server in self._connection.servers:
-            for partition, slice_ in await server.query(QUERIES["newest_slices"], parameters):
+            for partition, slice_ in await server.query(question, parameters):
                 found[partition].append(slice_)
         return found
 
@@ -137,6 +138,17 @@ class ClickHousePeriods:
                 f"ALTER TABLE {period.table} DROP PARTITION ID '{period.name}'"
                 " SETTINGS max_partition_size_to_drop = 0"
             )
+
+
+def _behind(after: Mapping[int, int]) -> str:
+    """The slices behind those named, and all of other partitions, as a condition by which the key
+    of the table finds them.
+    """
+    if not after:
+        return "true"
+    parts = [f"(partition = {number} AND slice > {last})" for number, last in after.items()]
+    others = ", ".join(map(str, after))
+    return " OR ".join([*parts, f"partition NOT IN ({others})"])
 
 
 def _found(rows: Rows) -> dict[str, dict[str, int]]:

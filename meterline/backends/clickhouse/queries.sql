@@ -176,8 +176,8 @@ WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UI
 GROUP BY partition, slice;
 
 -- name: newest_slices
--- The last slices of each partition that have an account, sealed or not.
-SELECT partition, slice FROM accounts WHERE log = {log:UInt16}
+-- The last slices of each partition that have an account, sealed or not: of those that are asked for.
+SELECT partition, slice FROM accounts WHERE log = {log:UInt16} AND ({behind})
 GROUP BY partition, slice ORDER BY partition, slice DESC LIMIT {most:UInt16} BY partition;
 
 -- name: name_store

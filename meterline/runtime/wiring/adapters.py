@@ -214,7 +214,8 @@ async def open_all(
     integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
     await integrity.begin(str(ULID()), settings.usage_lost)
     if settings.usage_lost is None:  # else it may be counted anew from an older one
-        await check_not_older(seal_ledger, holdings, log.number, integrity.store_id)
+        known = integrity.store_id
+        await check_not_older(seal_ledger, holdings, log.number, known, integrity.last)
     await holdings.name_servers(integrity.store_id)
     catalogue = SqlCatalogueStore(database, settings.meters_max)
     subjects = SqlSubjectStore(database)

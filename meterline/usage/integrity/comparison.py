@@ -232,6 +232,11 @@ class UsageIntegrity:
         self._known = _Known()
         self.store_id = ""
 
+    @property
+    def last(self) -> Mapping[int, int]:
+        """By partition, the last sealed slice that the control store was read to know."""
+        return self._known.last
+
     async def begin(self, fresh_id: str, lost_accepted: str | None) -> None:
         """Give both stores an id where they are new, else compare them.
 

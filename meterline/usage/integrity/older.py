@@ -26,17 +26,25 @@ class KnownSeals(Protocol):
 class NewestSlices(Protocol):
     """The usage store's side of the comparison."""
 
-    async def newest(self, log: int) -> Mapping[int, Sequence[int]]:
-        """By partition, the last `NEWEST_SLICES` slices that have rows, by their first offsets."""
+    async def newest(self, log: int, after: Mapping[int, int]) -> Mapping[int, Sequence[int]]:
+        """By partition, the last `NEWEST_SLICES` slices that have rows, by their first offsets:
+        those behind the slice named there, all of a partition that is not named.
+        """
         ...
 
 
-async def check_not_older(ledger: KnownSeals, store: NewestSlices, log: int, known: str) -> None:
+async def check_not_older(
+    ledger: KnownSeals, store: NewestSlices, log: int, known: str, last: Mapping[int, int]
+) -> None:
     """Raise `Unsuitable` with words where the control store has forgotten what was sealed into the
-    usage store, which has the id `known`.
+    usage store, which has the id `known`. `last` is what the control store knew before, by
+    partition: only what lies behind is asked for, however old the stores are.
     """
-    # The usage store first: what was written by then, was sealed before but for the open slice.
-    newest = await store.newest(log)
+    newest = await store.newest(log, last)
+    if not any(len(slices) >= NEWEST_SLICES for slices in newest.values()):
+        return
+    # Others may have sealed in between: what was written by then, was sealed before but for the
+    # open slice.
     last = {one.partition: one.last for one in (await ledger.sealed(log, {})).rows}
     for partition, slices in sorted(newest.items()):
         behind = [one for one in slices if one > last.get(partition, BEFORE)]

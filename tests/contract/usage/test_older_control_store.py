@@ -33,7 +33,9 @@ async def test_a_store_says_which_slices_are_its_last(
     log = next(fresh_numbers)
     next(fresh_numbers)
     holdings = await counted(usage_store, log)
-    assert await holdings.newest(log) == {PARTITION: [50, 40, 30], QUIET: [0]}
+    assert await holdings.newest(log, {}) == {PARTITION: [50, 40, 30], QUIET: [0]}
+    assert await holdings.newest(log, {PARTITION: 30}) == {PARTITION: [50, 40], QUIET: [0]}
+    assert await holdings.newest(log, {PARTITION: 30, QUIET: 0}) == {PARTITION: [50, 40]}
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,9 @@ async def test_a_control_store_that_forgot_seals_is_refused(
     next(fresh_numbers)
     holdings, ledger = await counted(usage_store, log), SqlSealLedger(control_database)
     await seal_first(control_database, log, sealed)
+    known_before = {one.partition: one.last for one in (await ledger.sealed(log, {})).rows}
     with pytest.raises(Unsuitable) as caught:
-        await check_not_older(ledger, holdings, log, "abc")
+        await check_not_older(ledger, holdings, log, "abc", known_before)
     words = str(caught.value)
     assert "the control store is older than the usage store: partition 2" in words
     assert "up to the slice at offset 50" in words
@@ -60,18 +63,21 @@ async def test_a_control_store_that_forgot_seals_is_refused(
     assert "set usage_lost to abc" in words
 
 
+@pytest.mark.parametrize("known_before", [{}, {PARTITION: 0}, {PARTITION: 30}])
 @pytest.mark.parametrize("sealed", [4, 5, 6])
 async def test_a_control_store_that_knows_all_but_what_is_open_is_not(
     usage_store: ClickHouseUsageStore,
     control_database: Database,
     fresh_numbers: Iterator[int],
     sealed: int,
+    known_before: dict[int, int],
 ) -> None:
+    """Whatever it was known to know before: others may have sealed since."""
     log = next(fresh_numbers)
     next(fresh_numbers)
     holdings, ledger = await counted(usage_store, log), SqlSealLedger(control_database)
     await seal_first(control_database, log, sealed)
-    await check_not_older(ledger, holdings, log, "abc")
+    await check_not_older(ledger, holdings, log, "abc", known_before)
 
 
 async def seal_first(database: Database, log: int, sealed: int) -> None:

@@ -74,6 +74,7 @@ from meterline.usage import (
     Unsealed,
     UsageIntegrity,
     check_not_older,
+    needless_message,
 )
 from meterline.window import DAY_MS
 
@@ -213,9 +214,10 @@ async def open_all(
     holdings = ClickHouseHoldings(usage.connection)
     integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
     await integrity.begin(str(ULID()), settings.usage_lost)
-    if settings.usage_lost is None:  # else it may be counted anew from an older one
-        known = integrity.store_id
-        await check_not_older(seal_ledger, holdings, log.number, known, integrity.last)
+    await check_not_older(seal_ledger, holdings, log.number, integrity.store_id, integrity.last)
+    if settings.usage_lost is not None:
+        hint = needless_message(settings.usage_lost, integrity.store_id)
+        logger.warning("usage_lost", hint=hint)
     await holdings.name_servers(integrity.store_id)
     catalogue = SqlCatalogueStore(database, settings.meters_max)
     subjects = SqlSubjectStore(database)

@@ -45,3 +45,16 @@ def other_store_message(known: str | None, found: tuple[str, ...]) -> str:
         f"the usage store has the id {ids}, but this control store counts into {known}: it belongs"
         " to another installation. Point usage_url and control_url to stores that belong together"
     )
+
+
+def needless_message(lost: str, known: str) -> str:
+    """Of `usage_lost` beside a usage store that lacks nothing, which has the id `known`."""
+    if lost == known:
+        return (
+            "usage_lost names the usage store that is in use, which lacks nothing. Remove the"
+            " setting: with it, a loss of this store is accepted without being told"
+        )
+    return (
+        f"usage_lost names a store ({lost}) that is not counted into any more. Remove the setting:"
+        " it is not needed"
+    )

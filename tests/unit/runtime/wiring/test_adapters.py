@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from structlog.testing import capture_logs
 
 from meterline import limits
 from meterline.backends.clickhouse.connection import Connection
@@ -69,8 +70,35 @@ async def test_a_control_store_that_forgot_what_was_counted_is_refused(
         with pytest.raises(Unsuitable, match=r"older than the usage store.*usage_lost to") as told:
             await again(settings)
         assert f"usage_lost to {known}:" in str(told.value)
-        await again(Settings(data_dir=tmp_path, usage_lost=known))
+        accepting = Settings(data_dir=tmp_path, usage_lost=known)
+        with pytest.raises(Unsuitable, match="older than the usage store"):
+            await again(accepting)  # what is there is not lost
         await made.usage.connection.execute("TRUNCATE TABLE accounts")
+        await again(accepting)
+
+
+async def test_who_no_longer_needs_usage_lost_is_told_to_remove_it(
+    tmp_path: Path, chdb_url: str
+) -> None:
+    settings = Settings(data_dir=tmp_path)
+    async with AsyncExitStack() as stack:
+        made = await opened(settings, stack, chdb_url)
+        known = made.integrity.store_id
+
+        async def told(lost: str) -> str:
+            accepting = Settings(data_dir=tmp_path, usage_lost=lost)
+            with capture_logs() as lines:
+                again = await adapters.open_all(accepting, made.database, made.usage, made.log)
+            assert again.integrity.store_id == known, "nothing was given up"
+            ((event, hint),) = [(line["event"], line["hint"]) for line in lines]
+            assert event == "usage_lost"
+            return str(hint)
+
+        assert "in use, which lacks nothing. Remove the setting" in await told(known)
+        assert "a store (before) that is not counted into any more" in await told("before")
+        with capture_logs() as lines:
+            await adapters.open_all(settings, made.database, made.usage, made.log)
+        assert not lines
 
 
 async def test_meters_of_the_settings_file_are_made_and_faults_are_named(

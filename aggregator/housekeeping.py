@@ -2,8 +2,6 @@
 completeness.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -11,6 +9,7 @@ import structlog
 from aggregator.backfill.filler import Backfill
 from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
+from aggregator.failures import Failures
 from aggregator.retention import Retention
 from aggregator.slice.flush_due import FlushBounds, flush_due
 from aggregator.slice.partition import Partition
@@ -30,7 +29,6 @@ from meterline.limits import (
     TRIM_INTERVAL_MS,
 )
 from meterline.meter import CatalogueStore
-from meterline.ports import Unavailable
 from meterline.usage import CatchingUp, ProgressStore
 
 logger = structlog.get_logger()
@@ -46,26 +44,6 @@ class Intervals:
     retention_ms: int
     open_bytes: int = OPEN_SLICES_BYTES_MIN
     open_bytes_each: int = 0  # of a partition: the bound follows the log where nobody chose one
-
-
-class Failures:
-    """What was away in a turn that goes on all the same with what does not need it."""
-
-    def __init__(self) -> None:
-        self._first: Unavailable | None = None
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """What is within may raise `Unavailable`: `tell` does so later."""
-        try:
-            yield
-        except Unavailable as error:
-            self._first = self._first or error
-
-    def tell(self) -> None:
-        """Raises the first that was kept, at the end of the turn."""
-        if self._first is not None:
-            raise self._first
 
 
 class Housekeeping:

@@ -17,6 +17,7 @@ from aggregator.catch_up import (
     check_known,
     check_nothing_lost,
 )
+from aggregator.failures import Failures
 from aggregator.slice.adoption import Meters
 from aggregator.slice.flush_due import Unflushed
 from aggregator.slice.partition import Partition
@@ -306,22 +307,20 @@ class Aggregator:
         """Begin seals, and take note of those that are set. Raises `Unavailable` where one failed,
         after all others: call again.
         """
-        failures: list[Unavailable] = []
+        failures = Failures()
         for partition in self._sealer.awaited(self.partitions):
-            try:
+            with failures.kept():
                 await self._settle_seal(partition)
-            except SeenDamaged:
-                self._give_back(partition)
-            except Unavailable as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        failures.tell()
 
     async def _settle_seal(self, partition: Partition) -> None:
         if partition.ended is None:
             return
         if self._sealer.is_done(partition.ended):
-            await self._sealer.conclude(partition, self.partitions, self.now_ms)
+            try:
+                await self._sealer.conclude(partition, self.partitions, self.now_ms)
+            except SeenDamaged:
+                self._give_back(partition)
         elif partition.is_ended_durable and self._sealer.has_room:
             self._sealer.begin(partition.ended)
 

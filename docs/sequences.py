@@ -161,7 +161,7 @@ SLICE: Final = (
 )
 DELIVERED: Final = (
     Arrow(
-        "dispatcher/runs/planner.py::find_due",
+        "dispatcher/runs/planner.py::_record",
         "reports.plan",
         "dispatcher",
         "control store",

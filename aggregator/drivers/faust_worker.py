@@ -16,12 +16,13 @@ from faust.types import TP
 
 from aggregator.catalogue_debounce import passed
 from aggregator.drivers.held_records import HELD_BOUNDS, HeldBounds, HeldRecords, Sealed
+from aggregator.drivers.lag_watch import LagWatch
 from aggregator.drivers.membership import Membership, faust_app
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
-from aggregator.drivers.turns import Failures, Turns, beside
+from aggregator.drivers.turns import Turns, beside
+from aggregator.failures import Failures
 from aggregator.housekeeping import Housekeeping
-from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
 from meterline.limits import (

@@ -7,7 +7,8 @@ from typing import Any
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns, beside
-from aggregator.housekeeping import Failures, Housekeeping
+from aggregator.failures import Failures
+from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import POLL_BUSY_S, POLL_IDLE_S
 from meterline.ports import Clock

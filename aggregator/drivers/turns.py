@@ -9,7 +9,6 @@ import structlog
 
 from aggregator.backfill.filler import Backfill
 from aggregator.drivers.standing import Standing
-from aggregator.housekeeping import Failures as Failures  # noqa: PLC0414 - for the worker on Kafka
 from aggregator.housekeeping import Housekeeping
 from meterline.limits import (
     BEHIND_RESTS,

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from aggregator.drivers.faust_worker import FaustWorker
 from aggregator.drivers.held_records import HELD_BOUNDS, HeldRecords
+from aggregator.drivers.lag_watch import LagWatch
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
-from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.event import Record
 from meterline.ports import Clock, Unavailable

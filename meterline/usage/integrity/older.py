@@ -1,9 +1,9 @@
 """Whether the control store is older than the usage store: a copy of it that was restored alone.
 
-Rows of a slice are written once the slice before it is sealed. So behind the last slice that the
-control store knows as sealed there is one slice in the usage store, the open one: or a second, if
-the log has lost its first records since. Where there are more, the control store has forgotten
-seals, and with them revisions, runs and keys.
+Rows of a slice are written while at most one slice before it waits for its seal. So behind the last
+slice that the control store knows as sealed there are two slices in the usage store at most, and
+two others if the log has lost the records of these since. Where there are more, the control store
+has forgotten seals, and with them revisions, runs and keys.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from meterline.ports import Unsuitable
 from meterline.usage.integrity.comparison import BEFORE, Sealed
 
-NEWEST_SLICES: Final = 3  # so many behind the last seal are too many
+NEWEST_SLICES: Final = 5  # so many behind the last seal are too many
 
 
 class KnownSeals(Protocol):
@@ -44,7 +44,7 @@ async def check_not_older(
     if not any(len(slices) >= NEWEST_SLICES for slices in newest.values()):
         return
     # Others may have sealed in between: what was written by then, was sealed before but for the
-    # open slice.
+    # slices that a worker holds.
     last = {one.partition: one.last for one in (await ledger.sealed(log, {})).rows}
     for partition, slices in sorted(newest.items()):
         behind = [one for one in slices if one > last.get(partition, BEFORE)]

@@ -14,7 +14,7 @@ from meterline.usage import AccountRow, Flush, check_not_older
 from tests.contract.usage.test_integrity import seal
 
 PARTITION, QUIET = 2, 3
-COUNTED = range(0, 60, 10)  # the last one is the open slice
+COUNTED = range(0, 80, 10)  # the last one is the open slice
 
 
 async def counted(store: ClickHouseUsageStore, log: int) -> ClickHouseHoldings:
@@ -33,9 +33,9 @@ async def test_a_store_says_which_slices_are_its_last(
     log = next(fresh_numbers)
     next(fresh_numbers)
     holdings = await counted(usage_store, log)
-    assert await holdings.newest(log, {}) == {PARTITION: [50, 40, 30], QUIET: [0]}
-    assert await holdings.newest(log, {PARTITION: 30}) == {PARTITION: [50, 40], QUIET: [0]}
-    assert await holdings.newest(log, {PARTITION: 30, QUIET: 0}) == {PARTITION: [50, 40]}
+    assert await holdings.newest(log, {}) == {PARTITION: [70, 60, 50, 40, 30], QUIET: [0]}
+    assert await holdings.newest(log, {PARTITION: 30}) == {PARTITION: [70, 60, 50, 40], QUIET: [0]}
+    assert await holdings.newest(log, {PARTITION: 30, QUIET: 0}) == {PARTITION: [70, 60, 50, 40]}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ async def test_a_control_store_that_forgot_seals_is_refused(
         await check_not_older(ledger, holdings, log, "abc", known_before)
     words = str(caught.value)
     assert "the control store is older than the usage store: partition 2" in words
-    assert "up to the slice at offset 50" in words
+    assert "up to the slice at offset 70" in words
     assert known in words
     assert "set usage_lost to abc" in words
 

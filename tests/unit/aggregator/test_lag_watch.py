@@ -9,9 +9,9 @@ import pytest
 
 from aggregator.completeness import Completeness
 from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.lag_watch import LagWatch
 from aggregator.drivers.membership import Membership
 from aggregator.housekeeping import Housekeeping
-from aggregator.lag_watch import LagWatch
 from meterline.event import Record
 from meterline.limits import SILENT_AFTER_S, SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
 from meterline.meter import Aggregation

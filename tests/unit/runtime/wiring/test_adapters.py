@@ -63,8 +63,8 @@ async def test_a_control_store_that_forgot_what_was_counted_is_refused(
     settings = Settings(data_dir=tmp_path)
     async with AsyncExitStack() as stack:
         made = await opened(settings, stack, chdb_url)
-        rows = [AccountRow(1, 0, slice_, 1, 4, 1, 1, 1, 1) for slice_ in (0, 10, 20)]
-        await made.usage.write(Flush(accounts=rows[:2]))
+        rows = [AccountRow(1, 0, slice_, 1, 4, 1, 1, 1, 1) for slice_ in range(0, 50, 10)]
+        await made.usage.write(Flush(accounts=rows[:4]))
         known = (await again(settings)).integrity.store_id
         await made.usage.write(Flush(accounts=rows))
         with pytest.raises(Unsuitable, match=r"older than the usage store.*usage_lost to") as told:

@@ -143,7 +143,7 @@ def test_the_command_prints_every_finding_and_fails_where_something_does(
     (tmp_path / "meterline-data/secret.key").chmod(0o644)
     warned = CliRunner().invoke(main, ["doctor"])
     assert warned.exit_code == 0
-    assert "run `chmod 600 meterline-data/secret.key`" in warned.output
+    assert f"run `chmod 600 {tmp_path}/meterline-data/secret.key`" in warned.output
     assert "0 faults, 1 warnings" in warned.output
     with nobody_at() as port:
         monkeypatch.setenv("METERLINE_LOG_URL", f"kafka://127.0.0.1:{port}")

@@ -40,7 +40,7 @@ from meterline.report import (
 )
 from meterline.usage import UsageQuery, UsageRow, UsageStore
 from meterline.window import HOUR_MS, MINUTE_MS, rfc3339_ms
-from tests.unit.aggregator.world import Deadly, Hands, Killed, taken_on
+from tests.unit.aggregator.world import Deadly, Hands, Killed, sealed, taken_on
 
 PARTITIONS: Final = 2
 HORIZON_MS: Final = 35 * 86_400_000
@@ -144,6 +144,7 @@ class LateWorld:
                 await self.log.append(number, encode_pack([]))
                 await self.worker.read_some(number)
         await self.worker.flush()
+        await sealed(self.worker)
         until_ms = dict.fromkeys(range(PARTITIONS), self.now_ms)
         await self.progress.complete(self.log.number, self.worker.catalogue.version, until_ms)
 

@@ -243,11 +243,11 @@ class UsageIntegrity:
         Raises `Unsuitable` with what is missing and what to do; not for a loss that was accepted by
         the id of the lost store, where the one that is there is empty.
         """
-        sealed, there = await self._look()
+        sealed, there, _ = await self._look()
         if there.ids and sealed.store_id is None:
             # Another process started for the first time in between. It told the control store
             # first: whatever id is in the usage store is known there by now.
-            sealed, there = await self._look()
+            sealed, there, _ = await self._look()
         known = sealed.store_id
         new_though_counted = known and not there.ids and await self._ledger.counted()
         if new_though_counted:
@@ -292,18 +292,18 @@ class UsageIntegrity:
         the store lacks what was counted, `Unavailable` where one of both does not answer, or a
         block lacks rows.
         """
-        sealed, there = await self._look()
+        sealed, there, known = await self._look()
         if sealed.store_id != self.store_id:
             raise StoreLost(
                 "the usage store was replaced while this process ran: start the process again"
             )
-        message = missing(self._known.need, self._known.last, there)
+        message = missing(known.need, known.last, there)
         if there.ids != (self.store_id,):
             message = f"it has the id {', '.join(there.ids) or 'of no store'}"
         if message:
             raise StoreLost(lost_message(message, self.store_id))
         if damaged(sealed, there):  # or dropped in between, which the control store was told of
-            sealed, there = await self._look()
+            sealed, there, _ = await self._look()
         if lacking := damaged(sealed, there):
             raise Unavailable(
                 f"usage store: block {lacking[0]} has not the rows that were counted. It is made"
@@ -359,9 +359,10 @@ class UsageIntegrity:
 
         return answered
 
-    async def _look(self) -> tuple[Sealed, Holdings]:
+    async def _look(self) -> tuple[Sealed, Holdings, _Known]:
         """The control store first: what was sealed by then must be there afterwards. What is
-        missing may have been dropped in between: the control store was told before.
+        missing may have been dropped in between: the control store was told before. The seals are
+        those of then: other looks may go on meanwhile, and know of more.
         """
         sealed, known = await self._seals()
         there = await self._holdings(known)
@@ -370,7 +371,7 @@ class UsageIntegrity:
             if now.terms == known.terms:
                 break
             known, there = now, await self._holdings(now)
-        return sealed, there
+        return sealed, there, known
 
     async def _holdings(self, known: _Known) -> Holdings:
         kept = {} if known.terms is None else known.terms[0]
@@ -390,4 +391,4 @@ class UsageIntegrity:
             sealed = await self._ledger.sealed(self._log, after)
         known.add(sealed.rows, after)
         self._known = known
-        return sealed, known
+        return sealed, _Known(known.terms, dict(known.last), dict(known.need))

@@ -1,5 +1,6 @@
 """The comparison of control store and usage store, over both databases and both engines."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -138,6 +139,39 @@ async def begun(stores: Stores, lost: str | None = None) -> UsageIntegrity:
     made = UsageIntegrity(stores, stores, 1, 2)  # type: ignore[arg-type]
     await made.begin("fresh", lost)
     return made
+
+
+class Slow(Stores):
+    """The usage store says what it holds of the slices asked for, the first time late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may = asyncio.Event(), asyncio.Event()
+
+    async def holdings(self, log: int, slices: dict[int, int], after: dict[str, str]) -> Holdings:
+        there = await super().holdings(log, slices, after)
+        found = there.accounts & set(slices.items())  # type: ignore[operator]
+        if not self.asked.is_set():
+            self.asked.set()
+            await self.may.wait()
+        return replace(there, accounts=found)
+
+
+async def test_what_is_sealed_during_a_comparison_is_not_missed_by_it() -> None:
+    stores = Slow()
+    stores.may.set()
+    integrity = await begun(stores)
+    stores.asked.clear()
+    stores.may.clear()
+    stores.rows = [SealedRows(0, 10, 1, 1, 0, 0, 0, 0, 1)]
+    rows = {"accounts": 9, "events": 9, "seen": 9}
+    stores.there = Holdings(("fresh",), rows, {(0, 10), (0, 20)})
+    first = asyncio.create_task(integrity.check())
+    await stores.asked.wait()
+    stores.rows = [SealedRows(0, 20, 1, 1, 0, 0, 0, 0, 1)]
+    await integrity.check()
+    stores.may.set()
+    await first
 
 
 FULL = {"accounts": 1, "events": 7, "seen": 7, "tallies": 2}

@@ -58,7 +58,7 @@ AFTER_INSERT: Final = {
 }
 HALVED: Final = {"events", "tallies", "members"}
 # Of the blocks of tallies: in slices that are sealed long before the end, and not filled in later.
-DROPPED: Final = {3, 5, 7, 9}
+DROPPED: Final = {3, 4, 5, 6}
 FAN: Final = 3  # blocks that are merged
 _SIGNALS: Final = {Act.KILL: signal.SIGKILL, Act.FREEZE: signal.SIGSTOP}
 

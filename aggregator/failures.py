@@ -1,4 +1,4 @@
-"""Work that goes on with what does not need what is away."""
+"""Failures that do not stop the rest of a turn."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -8,8 +8,6 @@ commit. Nothing here loops for ever or reads a clock.
 import asyncio
 from collections.abc import Callable, Mapping
 
-import structlog
-
 from aggregator.catch_up import (
     CatchUp,
     Preparation,
@@ -25,26 +23,10 @@ from aggregator.slice.sealing import Sealer
 from aggregator.slice.tracing import CountedTraces
 from aggregator.slice.writer import Reached, Writer
 from meterline.event import Log, Record, RecordKind
-from meterline.limits import (
-    LOG_READ_RECORDS_MAX,
-    UNFLUSHED_BYTES_MAX,
-)
+from meterline.limits import LOG_READ_RECORDS_MAX, UNFLUSHED_BYTES_MAX
 from meterline.meter import Catalogue, CatalogueStore
-from meterline.ports import (
-    SILENT,
-    Recorder,
-    SeenDamaged,
-    Unavailable,
-    metrics,
-)
-from meterline.usage import (
-    Flush,
-    ProgressStore,
-    SeenStore,
-    UsageStore,
-)
-
-logger = structlog.get_logger()
+from meterline.ports import SILENT, Recorder, SeenDamaged, Unavailable, metrics
+from meterline.usage import Flush, ProgressStore, SeenStore, UsageStore
 
 
 class Aggregator:
@@ -308,7 +290,7 @@ class Aggregator:
         after all others: call again.
         """
         failures = Failures()
-        for partition in self._sealer.awaited(self.partitions):
+        for partition in list(self.partitions.values()):
             with failures.kept():
                 await self._settle_seal(partition)
         failures.tell()
@@ -316,12 +298,13 @@ class Aggregator:
     async def _settle_seal(self, partition: Partition) -> None:
         if partition.ended is None:
             return
-        if self._sealer.is_done(partition.ended):
+        seal = self._sealer.begun(partition.ended)
+        if seal is not None and seal.done():
             try:
                 await self._sealer.conclude(partition, self.partitions, self.now_ms)
             except SeenDamaged:
                 self._give_back(partition)
-        elif partition.is_ended_durable and self._sealer.has_room:
+        elif seal is None and partition.is_ended_durable and self._sealer.has_room:
             self._sealer.begin(partition.ended)
 
     @property

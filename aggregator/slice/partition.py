@@ -1,8 +1,8 @@
 """One partition as a worker holds it: its seen store, its open slice, and how far each is."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from aggregator.slice.ended import Ended
 from aggregator.slice.open_slice import OpenSlice, keys_of
 from aggregator.slice.verdict import Seen
 from meterline.event import (
@@ -18,14 +18,6 @@ from meterline.limits import EVENT_ROWS_BYTES
 from meterline.meter import Measures
 from meterline.ports import Recorder, metrics
 from meterline.usage import SeenStore, SliceId
-
-
-class Ended(NamedTuple):
-    """A slice that has ended and is not sealed yet: nothing is taken into it any more."""
-
-    slice: OpenSlice
-    append_ms: int  # running maximum at its end
-    append_ms_before: int  # and as it was when it began
 
 
 class Partition:

@@ -6,18 +6,18 @@ Nothing of a partition changes in here. Whoever drives it takes note of how a se
 
 import asyncio
 from collections.abc import Mapping
-from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import structlog
 
 from aggregator.slice.adoption import Meters
 from aggregator.slice.background import Background
+from aggregator.slice.ended import Difference, Ended, Holdings
 from aggregator.slice.open_slice import OpenSlice
-from aggregator.slice.partition import Ended, Partition
+from aggregator.slice.partition import Partition
 from meterline.limits import COUNT_BACK_TRIES_MAX, SEALS_AT_ONCE_MAX
 from meterline.ports import SILENT, OutdatedMeters, Recorder, Unsuitable, metrics
 from meterline.usage import (
-    AccountRow,
     Counted,
     ProgressStore,
     Seal,
@@ -28,15 +28,6 @@ from meterline.usage import (
 )
 
 logger = structlog.get_logger()
-
-Holdings = tuple[Mapping[str, Counted], AccountRow | None]
-
-
-class Difference(NamedTuple):
-    """What the usage store holds of a slice, and what was written of it."""
-
-    stored: Holdings
-    expected: tuple[Mapping[str, Counted], AccountRow]
 
 
 class CountBackDiffers(Unsuitable):
@@ -57,37 +48,27 @@ class Sealer:
         self._usage = usage
         self._progress = progress
         self._meters = meters
-        self._tasks: dict[SliceId, tuple[Ended, asyncio.Task[Difference | None]]] = {}
-        self._left: set[asyncio.Task[Difference | None]] = set()  # nobody asks for these any more
+        # begun and not concluded: those of slices that were dropped are forgotten with them
+        self._seals: WeakKeyDictionary[Ended, asyncio.Task[Difference | None]] = WeakKeyDictionary()
+        self._on_their_way: set[asyncio.Task[Difference | None]] = set()
 
     @property
     def has_room(self) -> bool:
         """Whether another seal may begin."""
-        return len(self._tasks) < SEALS_AT_ONCE_MAX
+        return len(self._on_their_way) < SEALS_AT_ONCE_MAX
 
     def begin(self, ended: Ended) -> None:
-        """Begin to seal a slice, unless that is on its way. All its rows must be durable."""
-        if not self._is_on_its_way(ended):
-            if ended.slice.id in self._tasks:  # it was read again meanwhile
-                self._leave_task(ended.slice.id)
-            self._tasks[ended.slice.id] = ended, asyncio.create_task(self._seal(ended))
-
-    def is_done(self, ended: Ended) -> bool:
-        """Whether a seal has ended, however it did."""
-        return self._is_on_its_way(ended) and self._tasks[ended.slice.id][1].done()
-
-    def _is_on_its_way(self, ended: Ended) -> bool:
-        return ended.slice.id in self._tasks and self._tasks[ended.slice.id][0] is ended
-
-    def awaited(self, partitions: Mapping[int, Partition]) -> list[Partition]:
-        """Those whose slice has ended. A seal that is on its way for others may end as it likes: it
-        is true whoever sets it.
+        """Begin to seal a slice, unless that is on its way. All its rows must be durable. Where the
+        slice is dropped meanwhile, it goes on: a seal is true whoever sets it.
         """
-        found = [it for it in partitions.values() if it.ended is not None]
-        unsealed = {it.ended.slice.id for it in found if it.ended is not None}
-        for slice_id in [it for it in self._tasks if it not in unsealed]:
-            self._leave_task(slice_id)
-        return found
+        if ended not in self._seals:
+            seal = self._seals[ended] = asyncio.create_task(self._seal(ended))
+            self._on_their_way.add(seal)
+            seal.add_done_callback(self._ended)
+
+    def begun(self, ended: Ended) -> "asyncio.Task[Difference | None] | None":
+        """The seal that was begun and is to be concluded."""
+        return self._seals.get(ended)
 
     async def conclude(
         self, partition: Partition, partitions: Mapping[int, Partition], now_ms: int
@@ -97,11 +78,9 @@ class Sealer:
         """
         ended = partition.ended
         assert ended is not None, "only what has ended is sealed"
-        _, task = self._tasks[ended.slice.id]
-        await asyncio.wait([task])
-        self._tasks.pop(ended.slice.id, None)
+        await asyncio.wait([self._seals[ended]])
         try:
-            difference = task.result()
+            difference = self._seals.pop(ended).result()
         except OutdatedMeters:  # whoever tries again must not do so by the same ones for ever
             await self._meters.look(partitions)
             partition.reopen()
@@ -113,7 +92,9 @@ class Sealer:
         if (catalogue := await self.sealed_by(ended.slice.id)) is None:
             self._differs(partition, difference)
             return
-        await self._meters.look(partitions)  # new ones only do not matter: they may come always
+        # By older meters than its seal's nothing is judged, nor by those that are about to go:
+        # their rows may be dropped. Nor by what the store itself has told. New ones do not matter.
+        await self._meters.look(partitions)
         if self._meters.catalogue.version < catalogue or self._meters.gone or ended.slice.borrowed:
             partition.drop_slice()  # an empty one, too: it is read again
         else:
@@ -123,8 +104,7 @@ class Sealer:
         self, partition: Partition, slice_: OpenSlice, difference: Difference, at_ms: int
     ) -> None:
         """Leave a slice that somebody else has sealed. That it differs is recorded first: nobody
-        would find it out again. By older meters than its seal's nothing is judged, nor by those
-        that are about to go: their rows may be dropped. Nor by what the store itself has told.
+        would find it out again.
         """
         tables = table_differences(difference.expected, difference.stored)
         found = SliceDifference(slice_.id, at_ms, tables, slice_.first_minute)
@@ -158,22 +138,16 @@ class Sealer:
             raise CountBackDiffers(message)
         partition.drop_slice()
 
-    def _leave_task(self, slice_id: SliceId) -> None:
-        _, task = self._tasks.pop(slice_id)
-        self._left.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[Difference | None]") -> None:
-        self._left.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody else asks for it
+    def _ended(self, seal: "asyncio.Task[Difference | None]") -> None:
+        self._on_their_way.discard(seal)
+        if not seal.cancelled():
+            seal.exception()  # nobody asks for it where the slice was dropped
 
     async def abandon(self) -> None:
         """Nothing is on its way on return."""
-        self.awaited({})
-        left = list(self._left)
-        for task in left:
-            task.cancel()
+        left = list(self._on_their_way)
+        for seal in left:
+            seal.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
     async def stored(self, slice_: OpenSlice) -> Holdings:

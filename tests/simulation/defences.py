@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.completeness import Completeness, Probe
+from aggregator.slice.ended import Holdings
 from aggregator.slice.open_slice import OpenSlice
 from aggregator.slice.partition import Partition
-from aggregator.slice.sealing import Holdings, Sealer
+from aggregator.slice.sealing import Sealer
 from aggregator.step import Aggregator
 from dispatcher.runs.late import LateUsage
 from ingest.admission import Admitted
@@ -33,7 +34,7 @@ from tests.simulation import (
 from tests.simulation.erasing import controls as erasing_controls
 from tests.simulation.erasing import lone_controls, order_controls
 from tests.simulation.fates import Rates
-from tests.simulation.parts import Lying, Substitutes
+from tests.simulation.parts import Lying, SealedOtherwise, Substitutes
 from tests.simulation.profile import LOST, STEADY
 from tests.simulation.stores import Seen
 from tests.simulation.usage import SimulatedUsage, UsageState
@@ -107,12 +108,10 @@ class Agreeing(Sealer):
         return slice_.counted(), slice_.account()
 
 
-class WithoutCountBack(Aggregator):
+class WithoutCountBack(SealedOtherwise):
     """A slice is sealed without asking the store what it holds."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._sealer = Agreeing(self.usage, self.progress, self._meters)
+    sealer = Agreeing
 
 
 class RememberedEnd(Completeness):
@@ -191,12 +190,10 @@ class AgreeingAccounts(Sealer):
         return counted, slice_.account()
 
 
-class WithoutAccount(Aggregator):
+class WithoutAccount(SealedOtherwise):
     """The account of a slice is not looked at before it is sealed."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._sealer = AgreeingAccounts(self.usage, self.progress, self._meters)
+    sealer = AgreeingAccounts
 
 
 class LatePublisher(Lying):

@@ -8,6 +8,7 @@ from typing import Any
 
 from aggregator.completeness import Completeness
 from aggregator.erasure import Eraser
+from aggregator.slice.sealing import Sealer
 from aggregator.step import Aggregator
 from meterline.meter import Meter
 from meterline.usage import UsageIntegrity
@@ -28,6 +29,16 @@ class Lying:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._port, name)
+
+
+class SealedOtherwise(Aggregator):
+    """Its slices are sealed by what a subclass names."""
+
+    sealer: type[Sealer]
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._sealer = self.sealer(self.usage, self.progress, self._meters)
 
 
 @dataclass(frozen=True, slots=True)

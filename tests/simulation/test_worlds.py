@@ -93,7 +93,7 @@ BITES = {
     "minutes that blocks have": 22,
     "late rows along the log": 34,
     "blocks under a pseudonym that have what was dropped": 222,
-    "seals that are added up once": 3,
+    "seals that are added up once": 15,
     "bounds that a late seal lowers": 4,
     "sums of what is filled in": 20,
     "bounds that are looked for": 11,

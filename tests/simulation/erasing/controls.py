@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from aggregator.erasure import Eraser
 from aggregator.slice.sealing import Sealer
-from aggregator.step import Aggregator
 from meterline.usage import Erasure, Flush, Hidden, SliceId, begun_at_ms
 from tests.simulation.erasing.records import ErasuresState
 from tests.simulation.erasing.rows import CELLS
 from tests.simulation.fates import Rates
-from tests.simulation.parts import Lying, Substitutes
+from tests.simulation.parts import Lying, SealedOtherwise, Substitutes
 from tests.simulation.profile import ERASING
 
 ECHO_S: Final = 4.0
@@ -112,12 +111,10 @@ class Distrustful(Sealer):
         return None
 
 
-class Suspicious(Aggregator):
+class Suspicious(SealedOtherwise):
     """A slice that differs is read again, though somebody else has sealed it."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._sealer = Distrustful(self.usage, self.progress, self._meters)
+    sealer = Distrustful
 
 
 def unsealed(state: ErasuresState) -> None:

@@ -35,7 +35,7 @@ class PartlyAway:
         return end
 
 
-async def sealed(world: World, meters: Meters) -> Aggregator:
+async def with_sealed_slices(world: World, meters: Meters) -> Aggregator:
     """A worker that has sealed slices in each partition."""
     worker = world.worker(meters)
     for first in range(0, 60, 20):
@@ -51,7 +51,7 @@ async def test_the_last_sealed_record_stays_however_old(
     """By it a log is known that was restored to an older state and has grown since."""
     meters = Meters(0)
     meters.add(Aggregation.COUNT, next(fresh_numbers))
-    worker = await sealed(world, meters)
+    worker = await with_sealed_slices(world, meters)
     housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
     await housekeeping.claim(world.clock.at_ms + TRIM_INTERVAL_MS)
     for number in range(PARTITIONS):
@@ -66,7 +66,7 @@ async def test_an_inbox_that_is_away_keeps_nothing_but_claims_from_being_done(
 ) -> None:
     meters = Meters(0)
     meters.add(Aggregation.COUNT, next(fresh_numbers))
-    worker = await sealed(world, meters)
+    worker = await with_sealed_slices(world, meters)
 
     async def away(_now_ms: int) -> int | None:
         raise Unavailable("inbox topics: unknown topic")
@@ -84,7 +84,7 @@ async def test_a_partition_that_is_away_keeps_no_other_from_its_turn(
 ) -> None:
     meters = Meters(0)
     meters.add(Aggregation.COUNT, next(fresh_numbers))
-    worker = await sealed(world, meters)
+    worker = await with_sealed_slices(world, meters)
     whole, partly = worker.log, PartlyAway(worker.log)
     worker.log = cast("Any", partly)
     housekeeping = Housekeeping(worker, Completeness(worker, 0), AT_ONCE)
@@ -112,7 +112,7 @@ async def test_meters_are_retired_however_the_log_is(
 
     meters = Retiring(0)
     meters.add(Aggregation.COUNT, next(fresh_numbers))
-    worker = await sealed(world, meters)
+    worker = await with_sealed_slices(world, meters)
     worker.log = cast("Any", PartlyAway(worker.log))
     now_ms = world.clock.at_ms + TRIM_INTERVAL_MS
     with pytest.raises(Unavailable, match="no leader"):

@@ -8,7 +8,7 @@ from typing import Final, Self
 TRAP_VARIABLE: Final = "METERLINE_TEST_TRAP"
 WITHOUT_VARIABLE: Final = "METERLINE_TEST_WITHOUT"
 SLICE_VARIABLE: Final = "METERLINE_TEST_SLICE_EVENTS"
-DROPPED_MARK: Final = "a block of tallies was acknowledged, and what it says dropped"
+DROPPED_MARK: Final = "tallies were acknowledged, and what they say dropped"
 LEASE_VARIABLE: Final = "METERLINE_TEST_LEASE_S"
 
 
@@ -128,7 +128,7 @@ class Without(StrEnum):
 
     SEEN = "seen"  # no copy is recognised behind the border of its slice
     COUNT_BACK = "count-back"  # a slice is sealed unasked
-    LOSSLESS_STORE = "lossless-store"  # what some blocks of tallies say is dropped
+    LOSSLESS_STORE = "lossless-store"  # what tallies of some slices say is dropped
 
 
 def environment_without(*taken: Without) -> dict[str, str]:

@@ -157,11 +157,14 @@ class Aggregator:
         return True
 
     async def _end_slice(self, partition: Partition) -> None:
-        """The open slice ends. Its seal is waited for only while newer meters wait for it, and by
-        the one behind it: one at a time of a partition, so that memory is bounded.
+        """The open slice ends, by newer meters where they are ready. Its seal is waited for only
+        where these would wait for ever, and by the slice behind it: one at a time of a partition,
+        so that memory is bounded.
         """
         await self._sealed(partition)
-        if self.is_adopting:
+        if self._meters.come_first(self.partitions):
+            await self.flush()
+        if not self._meters.let_end_beside(partition, self.partitions):
             await self.seal(partition)
         elif partition.slice is not None:
             partition.end_slice()

@@ -29,6 +29,9 @@ class Adoption:
         fresh = tuple(meter for meter in catalogue.meters if meter.revision not in known)
         self.gone = frozenset(known - {meter.revision for meter in catalogue.meters})
         self.ahead = measures_of(Catalogue(catalogue.version, fresh), self.measures)
+        self.kept_by: set[int] = (
+            set()
+        )  # partitions that ended a slice when it waited for seals only
         self._types = sorted(self.ahead)
         self._usage = usage
         self._background = Background()
@@ -147,8 +150,26 @@ class Meters:
         """
         if self._begun is None:
             return False
-        held = partitions.values()
-        return not any(it.ended is not None or it.lacks_before is not None for it in held)
+        lacking = any(it.lacks_before is not None for it in partitions.values())
+        return not lacking and not any(it.ended is not None for it in partitions.values())
+
+    def come_first(self, partitions: Mapping[int, Partition]) -> bool:
+        """Whether a slice ends behind a flush only: newer meters are ready, or open slices count by
+        them already and claims do not. A seal is by the meters of claims.
+        """
+        return self._adopted is not None or self.is_ready(partitions)
+
+    def let_end_beside(self, ending: Partition, partitions: Mapping[int, Partition]) -> bool:
+        """Whether the slice that ends now may wait for its seal beside the next one. Where nothing
+        but seals keeps a newer catalogue waiting, a partition is let do so once: what ends together
+        holds up nothing, and the newer catalogue does not wait for ever.
+        """
+        if self._begun is None or any(it.lacks_before is not None for it in partitions.values()):
+            return True
+        if ending.number in self._begun.kept_by:
+            return False
+        self._begun.kept_by.add(ending.number)
+        return True
 
     def adopt(self, partitions: Mapping[int, Partition]) -> bool:
         """All open slices go on with the newer catalogue, once it is ready; whether they do. What

@@ -15,8 +15,8 @@ from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, sea
 
 
 class Held:
-    """Two slices in each partition, of which the first waits: the control store takes no seal until
-    it may.
+    """Two slices in each partition, of which the first waits: the control store takes no seal of a
+    partition that is not free until it may.
     """
 
     def __init__(self, world: World, meters: Meters, meter: Meter) -> None:
@@ -24,14 +24,17 @@ class Held:
         self.meters = meters
         self.meter = meter
         self.may = asyncio.Event()
+        self.free: set[int] = set()
         self.asked = 0
+        self._sent = 90
         self._seal = world.progress.seal
         world.progress.seal = self.seal  # type: ignore[method-assign]
         self.worker: Aggregator = world.worker(meters)
 
     async def seal(self, seal: Seal) -> None:
         self.asked += 1
-        await self.may.wait()
+        if seal.partition not in self.free:
+            await self.may.wait()
         await self._seal(seal)
 
     async def count(self) -> None:
@@ -42,6 +45,26 @@ class Held:
                 pass
         await self.worker.flush()
         while self.worker.is_sealing and self.asked < PARTITIONS:
+            await self.worker.settle_seals()
+            await asyncio.sleep(0)
+
+    async def next_slices(self, *numbers: int) -> None:
+        """Those that are open end, and the next are begun: of these partitions, or of all."""
+        self.world.clock.at_ms += SLICE_SPAN_MS
+        await self.world.send(numbered(self._sent, self._sent + 30))
+        self._sent += 30
+        for number in numbers or range(PARTITIONS):
+            while await self.worker.read_some(number):
+                pass
+
+    def waiting(self) -> list[int]:
+        """Partitions with a slice that has ended and is not sealed."""
+        return [n for n, it in self.worker.partitions.items() if it.ended is not None]
+
+    async def until_waiting(self, numbers: list[int]) -> None:
+        """Flush, and set seals, until only these wait."""
+        await self.worker.flush()
+        while self.waiting() != numbers:
             await self.worker.settle_seals()
             await asyncio.sleep(0)
 
@@ -116,6 +139,75 @@ async def test_a_newer_catalogue_waits_for_seals_by_the_one_before(
         seal = await held.world.progress.last_seal(held.world.log.number, number)
         assert seal is not None
         assert seal.catalogue == before
+    await held.world.run(held.worker, seal=True)
+    await held.world.fill(held.worker)
+    await held.world.check(*held.meters.meters)
+
+
+async def test_newer_meters_that_are_ready_come_before_the_end_of_a_slice(
+    held: Held, fresh_numbers: Iterator[int]
+) -> None:
+    held.may.set()
+    await held.count()
+    await sealed(held.worker)
+    held.may.clear()
+    held.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    assert await held.worker.refresh_catalogue()
+    while await held.worker.read_ahead():
+        pass
+    await held.next_slices()
+    assert held.worker.catalogue.version == held.meters.version
+    assert held.waiting() == list(range(PARTITIONS)), "what ends together holds up nothing"
+    held.may.set()
+    await held.world.run(held.worker, seal=True)
+    await held.world.fill(held.worker)
+    await held.world.check(*held.meters.meters)
+
+
+async def test_a_slice_ends_behind_the_flush_that_brings_newer_meters(
+    held: Held, fresh_numbers: Iterator[int]
+) -> None:
+    held.may.set()
+    await held.count()
+    await sealed(held.worker)
+    held.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    assert await held.worker.refresh_catalogue()
+    while await held.worker.read_ahead():
+        pass
+    assert await held.worker.flush_soon()
+    assert held.worker.catalogue.version < held.meters.version, "it is on its way"
+    await held.next_slices()
+    assert held.worker.catalogue.version == held.meters.version
+    await sealed(held.worker)
+    assert all(it.count_back_tries == 0 for it in held.worker.partitions.values())
+    for number in range(PARTITIONS):
+        seal = await held.world.progress.last_seal(held.world.log.number, number)
+        assert seal is not None
+        assert seal.catalogue == held.meters.version
+    await held.world.run(held.worker, seal=True)
+    await held.world.fill(held.worker)
+    await held.world.check(*held.meters.meters)
+
+
+async def test_newer_meters_do_not_wait_for_ever_for_slices_that_end_in_turn(
+    held: Held, fresh_numbers: Iterator[int]
+) -> None:
+    held.free.add(1)  # the seal of 0 waits all the time
+    await held.count()
+    held.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    assert await held.worker.refresh_catalogue()
+    while await held.worker.read_ahead():
+        pass
+    await held.until_waiting([0])
+    await held.next_slices(1)
+    assert held.waiting() == [0, 1], "it is let end one slice beside the next"
+    await held.until_waiting([0])
+    await held.next_slices(1)
+    assert held.waiting() == [0], "and no other"
+    assert held.worker.is_adopting
+    held.may.set()
+    await sealed(held.worker)
+    await taken_on(held.worker)
     await held.world.run(held.worker, seal=True)
     await held.world.fill(held.worker)
     await held.world.check(*held.meters.meters)

@@ -31,7 +31,7 @@ class Adoption:
         self.ahead = measures_of(Catalogue(catalogue.version, fresh), self.measures)
         self.kept_by: set[int] = (
             set()
-        )  # partitions that ended a slice when it waited for seals only
+        )  # partitions that ended a slice while it waited
         self._types = sorted(self.ahead)
         self._usage = usage
         self._background = Background()

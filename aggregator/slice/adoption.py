@@ -29,9 +29,7 @@ class Adoption:
         fresh = tuple(meter for meter in catalogue.meters if meter.revision not in known)
         self.gone = frozenset(known - {meter.revision for meter in catalogue.meters})
         self.ahead = measures_of(Catalogue(catalogue.version, fresh), self.measures)
-        self.kept_by: set[int] = (
-            set()
-        )  # partitions that ended a slice while it waited
+        self.kept_by: set[int] = set()  # partitions that ended a slice while it waited
         self._types = sorted(self.ahead)
         self._usage = usage
         self._background = Background()

@@ -86,6 +86,7 @@ CLOCK_SKEW_MS: Final = 1_000  # largest difference assumed between clocks of two
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # accepted, not yet durable; beyond it, 503
 LOG_READ_RECORDS_MAX: Final = 16  # of one read: bounds a worker's memory and its turn
 INBOX_READ_RECORDS_MAX: Final = 2_000  # of one turn of the inbox; its bytes are bounded as well
+INBOX_IDS_LOOK_S: Final = 1  # whether an inbox topic was made anew: one request, for each topic
 INBOX_READERS_LOOK_MS: Final = 30_000  # whether topics are read that an aggregator does not know
 INBOX_READERS_TIMEOUT_S: Final = 5  # of one look: what is claimed as complete waits for it
 LOG_RETENTION_DAYS: Final = 7

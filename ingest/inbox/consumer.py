@@ -18,10 +18,11 @@ from aiokafka.errors import KafkaError
 
 from ingest.admission import AdmissionRules, Admitted
 from ingest.inbox.admission import InboxRecord, admit_record, refusal_partition, refuse
-from ingest.inbox.reading import consumed, read_carefully
+from ingest.inbox.positions import Positions, consumed
+from ingest.inbox.reading import read_carefully
 from ingest.publisher import Publisher
 from meterline.event import Log, RecordKind, Refusal, encode_refusal
-from meterline.limits import INBOX_READ_RECORDS_MAX, READ_BYTES_MAX
+from meterline.limits import INBOX_IDS_LOOK_S, INBOX_READ_RECORDS_MAX, READ_BYTES_MAX
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
 from meterline.window import Backoff
@@ -66,6 +67,7 @@ class Inbox:
 
     `namespaces` gives the namespace of each topic. `prepare` is awaited before each connection; it
     checks the topics, and raises `Unsuitable` or `Unavailable` where they cannot be read now.
+    `topic_ids` tells which topics these are: one that was made anew has another id.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Inbox:
         log: Log,
         rules: AdmissionRules,
         prepare: Callable[[], Awaitable[object]],
+        topic_ids: Callable[[], Awaitable[Mapping[str, str]]],
         security: Mapping[str, Any] | None = None,
     ) -> None:
         self._bootstrap = bootstrap
@@ -86,8 +89,8 @@ class Inbox:
         self._log = log
         self._rules = rules
         self._prepare = prepare
+        self._topic_ids = topic_ids
         self._security = security or {}
-        self._committed: dict[TopicPartition, int] = {}
         self._careful = False  # a record was met that cannot be decoded
 
     async def run(self) -> None:
@@ -96,15 +99,13 @@ class Inbox:
         while True:
             try:
                 await self._prepare()
-                async with self._consumer() as consumer:
+                ids = await self._topic_ids()
+                async with self._consumer(ids) as (consumer, positions):
                     _log.info("inbox", action="joined", topics=sorted(self._namespaces))
-                    self._committed = {}
                     if self._careful:
-                        await self._pass_undecodable(consumer)
+                        await self._pass_undecodable(consumer, positions)
                         self._careful = False
-                    while True:
-                        await self._turn(consumer)
-                        backoff.reset()
+                    await self._read(consumer, positions, backoff)
             except (KafkaError, OSError, TimeoutError, Unavailable, Unsuitable) as error:
                 _log.warning("inbox", action="waits", reason=str(error))
             except UnicodeDecodeError as error:  # no record of ours raises: it is the client
@@ -116,9 +117,10 @@ class Inbox:
             await asyncio.sleep(backoff.next_s(spread))
 
     @contextlib.asynccontextmanager
-    async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
+    async def _consumer(
+        self, ids: Mapping[str, str]
+    ) -> AsyncIterator[tuple[AIOKafkaConsumer, Positions]]:
         consumer = AIOKafkaConsumer(
-            *self._namespaces,
             bootstrap_servers=self._bootstrap,
             group_id=self._group,
             enable_auto_commit=False,
@@ -127,28 +129,55 @@ class Inbox:
             fetch_max_bytes=READ_BYTES_MAX,
             **self._security,
         )
+        positions = Positions(consumer, ids)
+        consumer.subscribe(list(self._namespaces), listener=positions)
         try:
             await consumer.start()
-            yield consumer
+            yield consumer, positions
         finally:
             with contextlib.suppress(KafkaError, OSError, TimeoutError):
                 await consumer.stop()
 
-    async def _turn(self, consumer: AIOKafkaConsumer) -> None:
+    async def _read(
+        self, consumer: AIOKafkaConsumer, positions: Positions, backoff: Backoff
+    ) -> None:
+        """Turn after turn. Raises `Unavailable` where a topic is another one by now: begin anew."""
+        now_s = asyncio.get_running_loop().time
+        looked_s = now_s()
+        while True:
+            await self._turn(consumer, positions)
+            backoff.reset()
+            if now_s() - looked_s >= INBOX_IDS_LOOK_S:
+                await self._look(positions)
+                looked_s = now_s()
+
+    async def _look(self, positions: Positions) -> None:
+        """Where Kafka does not say which topics these are, reading goes on: what it commits says
+        of which topics it is.
+        """
+        try:
+            ids = await self._topic_ids()
+        except Unavailable as error:
+            _log.debug("inbox", action="not_looked", reason=str(error))
+            return
+        positions.check(ids)
+
+    async def _turn(self, consumer: AIOKafkaConsumer, positions: Positions) -> None:
         found: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]] = await consumer.getmany(
             timeout_ms=WAIT_MS, max_records=INBOX_READ_RECORDS_MAX
         )
-        positions = await consumed(consumer)
+        for where in await positions.back_to_begin():
+            found.pop(where, None)  # read again, behind what lies before it
+        reached = await consumed(consumer)
         async with asyncio.TaskGroup() as group:
             for where, part in found.items():
                 group.create_task(self._take_all(where.topic, [_record(entry) for entry in part]))
         # Committed only now, when all is durable: a crash before this reads them again.
-        if positions != self._committed:
-            await consumer.commit(positions)
-            self._committed = positions
+        await positions.commit(reached)
 
-    async def _pass_undecodable(self, consumer: AIOKafkaConsumer) -> None:
+    async def _pass_undecodable(self, consumer: AIOKafkaConsumer, positions: Positions) -> None:
         """Get past records that the client cannot decode: each becomes a refusal."""
+        await positions.back_to_begin()
         for where in sorted(consumer.assignment()):
             stuck: int | None = 0
             while stuck is not None:
@@ -162,7 +191,7 @@ class Inbox:
                 if records:
                     await self._take_all(where.topic, records)
                     end = part[-1].offset + 1 if stuck is None else stuck + 1
-                    await consumer.commit({where: end})
+                    await positions.commit({where: end})
                     consumer.seek(where, end)
 
     async def _take_all(self, topic: str, records: Sequence[InboxRecord | Refusal]) -> None:

@@ -1,12 +1,9 @@
-"""How far a consumer of the inbox is, and reading past a record that the client cannot decode.
+"""Reading past a record that the client cannot decode.
 
 aiokafka decodes the names of headers as UTF-8 while it unpacks a fetch, and raises where one is
 not: without a word about the record, and with the loss of what it unpacked before (of other
 partitions, too). So whoever sees that begins anew from what is committed, and reads carefully.
 """
-
-import asyncio
-import contextlib
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
@@ -34,17 +31,3 @@ async def read_carefully(
         found += some[where]
         size += len(some[where][0].value or b"")
     return found, None
-
-
-async def consumed(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:
-    """The next offset of each partition that the consumer has, as far as it is known by now.
-
-    Unlike the offset after the last record, it is also past what holds no record for us: the
-    markers that end transactions, and batches that were aborted.
-    """
-    positions: dict[TopicPartition, int] = {}
-    for where in consumer.assignment():
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0):  # one not known yet is not waited for
-                positions[where] = await consumer.position(where)
-    return positions

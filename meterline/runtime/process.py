@@ -26,6 +26,7 @@ from meterline.ports import Clock, Unsuitable
 from meterline.runtime.workers.worker import is_worker
 
 T = TypeVar("T")
+logger = structlog.get_logger()
 # Rows live for a second or for minutes: collecting often only walks over them.
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 LOCK_SWITCH_S: Final = 0.001
@@ -79,9 +80,10 @@ def tell_crashes() -> None:
     faulthandler.enable(STDERR)
 
 
-def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
+def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, told: bool = False) -> T:
     """Run `main` until SIGINT, SIGTERM or SIGHUP sets its event; its result. A second one ends the
-    process at once. A worker leaves SIGHUP to its parent, which replaces it.
+    process at once. A worker leaves SIGHUP to its parent, which replaces it. `told`: lines of the
+    log say that it stops, and that it has.
     """
 
     async def guarded() -> T:
@@ -93,16 +95,21 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
         elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
             numbers.append(signal.SIGHUP)  # a terminal that is closed: drain, as for the others
         for number in numbers:
-            loop.add_signal_handler(number, _stop, stop, loop, number)
+            loop.add_signal_handler(number, _stop, stop, loop, number, told)
         return await main(stop)
 
     gc.set_threshold(*GC_THRESHOLDS)
     # Answers are rendered in a thread: the loop waits for the interpreter's lock no longer.
     sys.setswitchinterval(LOCK_SWITCH_S)
-    return uvloop.run(guarded())
+    result = uvloop.run(guarded())
+    if told:
+        logger.info("stopped")
+    return result
 
 
-def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop, number: int) -> None:
+def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop, number: int, told: bool) -> None:  # noqa: FBT001 - of a handler
+    if told:
+        logger.info("stopping", signal=signal.Signals(number).name)
     stop.set()
     loop.remove_signal_handler(number)
 

@@ -45,6 +45,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   const words = problem?.detail ?? (error instanceof Error ? error.message : String(error));
   const signedIn = useSignedIn();
   const ended = signedIn && error instanceof ProblemError && error.status === 401;
+  const again = mayPass(error) ? retry : undefined;
   return (
     <div className="notice bad" role="alert">
       <p>
@@ -55,7 +56,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
         </strong>{" "}
         {ended ? "" : words}
       </p>
-      <p>{todo(error, signedIn, retry !== undefined)}</p>
+      <p>{todo(error, signedIn, again !== undefined)}</p>
       {problem && (
         <p className="row">
           <span className="muted">
@@ -64,13 +65,18 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
           <Copy text={problem.instance} label="Copy request id" />
         </p>
       )}
-      {retry && (
-        <button type="button" className="button" onClick={retry}>
+      {again && (
+        <button type="button" className="button" onClick={again}>
           Try again
         </button>
       )}
     </div>
   );
+}
+
+/** Whether the same request may be answered otherwise later: what the server refuses, it refuses again. */
+function mayPass(error: unknown): boolean {
+  return !(error instanceof ProblemError) || error.status === 429 || error.status >= 500;
 }
 
 /** What to do. Where there is a button to try again, it need not be said, too. */

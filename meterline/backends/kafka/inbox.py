@@ -13,8 +13,9 @@ import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata
 
-from meterline.backends.kafka.topic import check_inbox_topic, started
+from meterline.backends.kafka.topic import check_inbox_topic, described, started
 from meterline.limits import CLOCK_SKEW_MS, LOG_TIMEOUT_S, PRODUCE_DEADLINE_MS
 from meterline.ports import Unavailable
 
@@ -27,6 +28,7 @@ METADATA_AGE_MS: Final = PRODUCE_DEADLINE_MS // 2
 def _made_anew(waited: Offsets, committed: Offsets, ends: Offsets) -> list[str]:
     """The topics that were deleted and made again: an end is less than it was, or than what was
     committed. What was waited for of these is gone, and what was committed says nothing of them.
+    One that has grown since has another id.
     """
     before = {where: max(end, committed[where]) for where, end in waited.items()}
     return sorted({where.topic for where, end in before.items() if ends.get(where, 0) < end})
@@ -58,6 +60,7 @@ class InboxWatch:
         self._consumer: AIOKafkaConsumer | None = None
         self._admin: AIOKafkaAdminClient | None = None
         self._ends: dict[TopicPartition, int] | None = None
+        self._ids: Mapping[str, str] = {}  # of the topics with these ends
         self._asked_ms = 0
         self._drained_ms: int | None = None
 
@@ -69,12 +72,14 @@ class InboxWatch:
         try:
             if self._ends is None:
                 ends, begins = await self._borders()
-                self._await(ends, begins, now_ms)
+                self._await(ends, begins, await self._topic_ids(), now_ms)
                 return self._drained_ms
             committed = await self._committed(self._ends)
             # Behind what was committed: that lies below the ends of now, if they are of one topic.
             ends, begins = await self._borders()
+            ids = await self._topic_ids()
             anew = _made_anew(self._ends, committed, ends)
+            anew = sorted({*anew, *(topic for topic in ids if ids[topic] != self._ids.get(topic))})
             if anew:
                 logger.warning("inbox", action="made_anew", topics=anew)
             elif all(committed[where] >= end for where, end in self._ends.items()):
@@ -83,7 +88,7 @@ class InboxWatch:
                 self._drained_ms = self._asked_ms - self._margin_ms
             else:
                 return self._drained_ms
-            self._await(ends, begins, now_ms)
+            self._await(ends, begins, ids, now_ms)
         except (KafkaError, OSError, TimeoutError) as error:
             await self.close()
             raise Unavailable(f"inbox topics at {self._bootstrap}: {error!r}") from error
@@ -103,8 +108,22 @@ class InboxWatch:
         if admin is not None:
             await admin.close()
 
-    def _await(self, ends: Offsets, begins: Offsets, now_ms: int) -> None:
+    async def topic_ids(self) -> Mapping[str, str]:
+        """The id of each topic that there is, which no other ever has. Raises `Unavailable`."""
+        try:
+            return await self._topic_ids()
+        except (KafkaError, OSError, TimeoutError) as error:
+            await self.close()
+            raise Unavailable(f"inbox topics at {self._bootstrap}: {error!r}") from error
+
+    async def _topic_ids(self) -> Mapping[str, str]:
+        admin = self._admin or await self._asking()
+        found = [await described(admin, topic) for topic in self._topics]
+        return {topic.name: topic.id for topic in found if topic is not None}
+
+    def _await(self, ends: Offsets, begins: Offsets, ids: Mapping[str, str], now_ms: int) -> None:
         """Wait for the ends that were asked for at `now_ms`, of partitions that are not empty."""
+        self._ids = ids
         self._ends = {where: end for where, end in ends.items() if end > begins[where]}
         self._asked_ms = now_ms
 
@@ -120,20 +139,29 @@ class InboxWatch:
         return ends, await consumer.beginning_offsets(partitions)
 
     async def _committed(self, ends: Offsets) -> Offsets:
-        """What the inbox's group committed of these partitions; below 0 where nothing."""
+        """What the inbox's group committed of these partitions, as long as their topics are those
+        that are waited for; below 0 where nothing.
+        """
         if not ends:
             return {}
-        if self._admin is None:
-            self._admin = AIOKafkaAdminClient(
-                bootstrap_servers=self._bootstrap,
-                request_timeout_ms=self._timeout_ms,
-                **self._security,
-            )
-            await self._admin.start()
-        committed = await self._admin.list_consumer_group_offsets(
-            self._group, partitions=list(ends)
+        admin = self._admin or await self._asking()
+        found = await admin.list_consumer_group_offsets(self._group, partitions=list(ends))
+        return {at: found[at].offset if self._is_of(at, found[at]) else -1 for at in ends}
+
+    def _is_of(self, where: TopicPartition, told: OffsetAndMetadata) -> bool:
+        """Whether an offset was committed of the topic that is waited for. Builds before did not
+        say of which one.
+        """
+        return told.metadata in ("", self._ids.get(where.topic))
+
+    async def _asking(self) -> AIOKafkaAdminClient:
+        self._admin = AIOKafkaAdminClient(
+            bootstrap_servers=self._bootstrap,
+            request_timeout_ms=self._timeout_ms,
+            **self._security,
         )
-        return {where: committed[where].offset for where in ends}
+        await self._admin.start()
+        return self._admin
 
     async def _connected(self) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(

@@ -351,6 +351,7 @@ def inbox(
         log,
         admission_rules(settings, log),
         watch.check,
+        watch.topic_ids,
         kafka_security(settings),
     )
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import struct
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,8 +41,10 @@ class Place:
         return InboxWatch(self.bootstrap, self.group, [self.topic])
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """An inbox at work."""
+    async def running(
+        self, topic_ids: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    ) -> AsyncIterator[None]:
+        """An inbox at work; `topic_ids` in the place of what Kafka says."""
         publisher = Publisher(self.log, SystemClock())
         watch = self.watch()
         inbox = Inbox(
@@ -53,6 +55,7 @@ class Place:
             self.log,
             AdmissionRules(self.log.partitions),
             watch.check,
+            topic_ids or watch.topic_ids,
         )
         task = asyncio.create_task(inbox.run())
         try:
@@ -109,6 +112,15 @@ async def until_gone(admin: AIOKafkaAdminClient, topic: str) -> None:
             return
         await asyncio.sleep(0.05)
     pytest.fail(f"{topic} is there yet")
+
+
+async def make_anew(place: Place) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=place.bootstrap)
+    await admin.start()
+    await admin.delete_topics([place.topic])
+    await until_gone(admin, place.topic)
+    await admin.close()
+    await make_topic(place.bootstrap, place.topic, "LogAppendTime")
 
 
 async def send(place: Place, *values: bytes, first: int = 0) -> None:
@@ -194,12 +206,7 @@ async def test_a_topic_that_is_made_anew_is_not_waited_for_as_it_was(place: Plac
     watch = place.watch()
     await send(place, *(event(number) for number in range(9)))
     assert await watch.drained_until(1_000_000) is None
-    admin = AIOKafkaAdminClient(bootstrap_servers=place.bootstrap)
-    await admin.start()
-    await admin.delete_topics([place.topic])
-    await until_gone(admin, place.topic)
-    await admin.close()
-    await make_topic(place.bootstrap, place.topic, "LogAppendTime")
+    await make_anew(place)
     await send(place, event(20))
     async with place.running():
         await place.wait_for(1, 0)
@@ -211,14 +218,7 @@ async def test_what_was_committed_of_a_topic_before_it_was_made_anew_drains_noth
     place: Place,
 ) -> None:
     await send(place, event(1), event(2))
-    committed = {TopicPartition(place.topic, number): 1_000 for number in range(3)}
-    old = AIOKafkaConsumer(
-        bootstrap_servers=place.bootstrap, group_id=place.group, enable_auto_commit=False
-    )
-    await old.start()
-    old.assign(list(committed))
-    await old.commit(committed)
-    await old.stop()
+    await commit(place, 1_000, "")
     watch = place.watch()
     for now_ms in (1_000_000, 2_000_000, 3_000_000):
         assert await watch.drained_until(now_ms) is None
@@ -226,6 +226,76 @@ async def test_what_was_committed_of_a_topic_before_it_was_made_anew_drains_noth
         await place.wait_for(2, 0)
         await drained_past(watch, 4_000_000)
     await watch.close()
+
+
+async def commit(place: Place, offset: int, topic_id: str) -> None:
+    """What an inbox commits of a topic with this id."""
+    committed = {TopicPartition(place.topic, n): (offset, topic_id) for n in range(3)}
+    member = AIOKafkaConsumer(
+        bootstrap_servers=place.bootstrap, group_id=place.group, enable_auto_commit=False
+    )
+    await member.start()
+    member.assign(list(committed))
+    await member.commit(committed)
+    await member.stop()
+
+
+async def test_a_topic_made_anew_that_has_grown_is_read_from_its_first_record(
+    place: Place,
+) -> None:
+    await send(place, *(event(number) for number in range(6)))
+    async with place.running():
+        await place.wait_for(6, 0)
+        watch = place.watch()
+        await drained_past(watch, 1_000_000)
+        before = await watch.topic_ids()
+    await make_anew(place)
+    await send(place, *(event(number) for number in range(6, 21)))
+    assert (await watch.topic_ids()).keys() == before.keys()
+    assert await watch.topic_ids() != before
+    for now_ms in (2_000_000, 3_000_000):
+        assert await watch.drained_until(now_ms) == 1_000_000 - MARGIN_MS
+    async with place.running():
+        events, _ = await place.wait_for(21, 0)
+        assert sorted(int(e.id) for e in events) == list(range(21))
+        await drained_past(watch, 4_000_000)
+    await watch.close()
+
+
+async def test_a_topic_that_is_another_one_while_it_is_read_is_read_again(place: Place) -> None:
+    ids = [{place.topic: "before"}, {place.topic: "before"}]
+
+    async def topic_ids() -> Mapping[str, str]:
+        return ids.pop() if ids else {place.topic: "anew"}
+
+    await send(place, *(event(number) for number in range(6)))
+    async with place.running(topic_ids):
+        events, _ = await place.wait_for(12, 0)
+    assert sorted(int(e.id) for e in events) == sorted([*range(6)] * 2)
+
+
+async def test_what_was_committed_of_another_topic_drains_nothing(place: Place) -> None:
+    await send(place, event(1), event(2))
+    watch = place.watch()
+    assert await watch.drained_until(1_000_000) is None
+    await commit(place, 1, "of-a-topic-before")
+    assert await watch.drained_until(2_000_000) is None
+    (topic_id,) = (await watch.topic_ids()).values()
+    await commit(place, 1, topic_id)
+    assert await watch.drained_until(3_000_000) == 1_000_000 - MARGIN_MS
+    await watch.close()
+
+
+async def test_offsets_of_a_build_before_are_believed(place: Place) -> None:
+    await send(place, *(event(number) for number in range(6)))
+    await commit(place, 1, "")
+    async with place.running():
+        await place.wait_for(3, 0)
+        watch = place.watch()
+        await drained_past(watch, 1_000_000)
+        await watch.close()
+    events, _ = await place.found()
+    assert sorted(int(e.id) for e in events) == [3, 4, 5]
 
 
 async def test_transactions_of_senders_do_not_hold_back_completeness(place: Place) -> None:

@@ -1,6 +1,7 @@
 """The inbox without its broker: no exception ends it."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,13 @@ async def test_no_exception_ends_the_inbox(tmp_path: Path) -> None:
         reached.set()
         await asyncio.Event().wait()
 
+    async def topic_ids() -> Mapping[str, str]:
+        return {}
+
     log = open_sqlite_log(tmp_path, 4, SystemClock())
     publisher = Publisher(log, SystemClock())
-    inbox = Inbox("127.0.0.1:1", "g", {"t": "n"}, publisher, log, AdmissionRules(4), prepare)
+    rules = AdmissionRules(4)
+    inbox = Inbox("127.0.0.1:1", "g", {"t": "n"}, publisher, log, rules, prepare, topic_ids)
     with capture_logs() as lines:
         task = asyncio.create_task(inbox.run())
         async with asyncio.timeout(30):

@@ -8,9 +8,9 @@ there. It goes on for ever: while anything is away, it waits and tries the same 
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -62,12 +62,22 @@ async def take(
         await log.append(partition, encode_refusal(refusal), RecordKind.REFUSAL)
 
 
+class Topics(Protocol):
+    """What Kafka says of the inbox topics."""
+
+    async def check(self) -> None:
+        """Raises `Unsuitable` or `Unavailable` where they cannot be read now."""
+        ...
+
+    async def topic_ids(self) -> Mapping[str, str]:
+        """The id of each topic that there is, which no other ever has. Raises `Unavailable`."""
+        ...
+
+
 class Inbox:
     """Shell: consumes the topics as a member of a group. Several processes share the partitions.
 
-    `namespaces` gives the namespace of each topic. `prepare` is awaited before each connection; it
-    checks the topics, and raises `Unsuitable` or `Unavailable` where they cannot be read now.
-    `topic_ids` tells which topics these are: one that was made anew has another id.
+    `namespaces` gives the namespace of each topic. `topics` are checked before each connection.
     """
 
     def __init__(
@@ -78,8 +88,7 @@ class Inbox:
         publisher: Publisher,
         log: Log,
         rules: AdmissionRules,
-        prepare: Callable[[], Awaitable[object]],
-        topic_ids: Callable[[], Awaitable[Mapping[str, str]]],
+        topics: Topics,
         security: Mapping[str, Any] | None = None,
     ) -> None:
         self._bootstrap = bootstrap
@@ -88,8 +97,7 @@ class Inbox:
         self._publisher = publisher
         self._log = log
         self._rules = rules
-        self._prepare = prepare
-        self._topic_ids = topic_ids
+        self._topics = topics
         self._security = security or {}
         self._careful = False  # a record was met that cannot be decoded
 
@@ -98,8 +106,8 @@ class Inbox:
         backoff = Backoff(BACKOFF_FIRST_S)
         while True:
             try:
-                await self._prepare()
-                ids = await self._topic_ids()
+                await self._topics.check()
+                ids = await self._topics.topic_ids()
                 async with self._consumer(ids) as (consumer, positions):
                     _log.info("inbox", action="joined", topics=sorted(self._namespaces))
                     if self._careful:
@@ -156,7 +164,7 @@ class Inbox:
         of which topics it is.
         """
         try:
-            ids = await self._topic_ids()
+            ids = await self._topics.topic_ids()
         except Unavailable as error:
             _log.debug("inbox", action="not_looked", reason=str(error))
             return

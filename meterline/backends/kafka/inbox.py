@@ -109,7 +109,7 @@ class InboxWatch:
             await admin.close()
 
     async def topic_ids(self) -> Mapping[str, str]:
-        """The id of each topic that there is, which no other ever has. Raises `Unavailable`."""
+        """See `ingest.inbox.consumer.Topics`."""
         try:
             return await self._topic_ids()
         except (KafkaError, OSError, TimeoutError) as error:

@@ -350,8 +350,7 @@ def inbox(
         publisher_,
         log,
         admission_rules(settings, log),
-        watch.check,
-        watch.topic_ids,
+        watch,
         kafka_security(settings),
     )
 

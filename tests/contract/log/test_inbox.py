@@ -6,7 +6,7 @@ import json
 import sqlite3
 import struct
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.record.util import calc_crc32c
 
 from ingest.admission import AdmissionRules
-from ingest.inbox.consumer import Inbox
+from ingest.inbox.consumer import Inbox, Topics
 from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka.inbox import InboxWatch
@@ -41,10 +41,8 @@ class Place:
         return InboxWatch(self.bootstrap, self.group, [self.topic])
 
     @contextlib.asynccontextmanager
-    async def running(
-        self, topic_ids: Callable[[], Awaitable[Mapping[str, str]]] | None = None
-    ) -> AsyncIterator[None]:
-        """An inbox at work; `topic_ids` in the place of what Kafka says."""
+    async def running(self, topics: Topics | None = None) -> AsyncIterator[None]:
+        """An inbox at work, of what Kafka says of its topic, or of what it is told to say."""
         publisher = Publisher(self.log, SystemClock())
         watch = self.watch()
         inbox = Inbox(
@@ -54,8 +52,7 @@ class Place:
             publisher,
             self.log,
             AdmissionRules(self.log.partitions),
-            watch.check,
-            topic_ids or watch.topic_ids,
+            topics or watch,
         )
         task = asyncio.create_task(inbox.run())
         try:
@@ -263,13 +260,17 @@ async def test_a_topic_made_anew_that_has_grown_is_read_from_its_first_record(
 
 
 async def test_a_topic_that_is_another_one_while_it_is_read_is_read_again(place: Place) -> None:
-    ids = [{place.topic: "before"}, {place.topic: "before"}]
+    ids = ["before", "before"]
 
-    async def topic_ids() -> Mapping[str, str]:
-        return ids.pop() if ids else {place.topic: "anew"}
+    class Renamed:
+        async def check(self) -> None:
+            """It can be read."""
+
+        async def topic_ids(self) -> Mapping[str, str]:
+            return {place.topic: ids.pop() if ids else "anew"}
 
     await send(place, *(event(number) for number in range(6)))
-    async with place.running(topic_ids):
+    async with place.running(Renamed()):
         events, _ = await place.wait_for(12, 0)
     assert sorted(int(e.id) for e in events) == sorted([*range(6)] * 2)
 

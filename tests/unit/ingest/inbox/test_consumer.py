@@ -24,19 +24,20 @@ async def test_no_exception_ends_the_inbox(tmp_path: Path) -> None:
     ]
     reached = asyncio.Event()
 
-    async def prepare() -> None:
-        if raised:
-            raise raised.pop(0)
-        reached.set()
-        await asyncio.Event().wait()
+    class Topics:
+        async def check(self) -> None:
+            if raised:
+                raise raised.pop(0)
+            reached.set()
+            await asyncio.Event().wait()
 
-    async def topic_ids() -> Mapping[str, str]:
-        return {}
+        async def topic_ids(self) -> Mapping[str, str]:
+            return {}
 
     log = open_sqlite_log(tmp_path, 4, SystemClock())
     publisher = Publisher(log, SystemClock())
     rules = AdmissionRules(4)
-    inbox = Inbox("127.0.0.1:1", "g", {"t": "n"}, publisher, log, rules, prepare, topic_ids)
+    inbox = Inbox("127.0.0.1:1", "g", {"t": "n"}, publisher, log, rules, Topics())
     with capture_logs() as lines:
         task = asyncio.create_task(inbox.run())
         async with asyncio.timeout(30):

@@ -70,7 +70,7 @@ class Topics(Protocol):
         ...
 
     async def topic_ids(self) -> Mapping[str, str]:
-        """The id of each topic that there is, which no other ever has. Raises `Unavailable`."""
+        """The id of each topic, which no other ever has. Raises `Unavailable`."""
         ...
 
 
@@ -129,6 +129,7 @@ class Inbox:
         self, ids: Mapping[str, str]
     ) -> AsyncIterator[tuple[AIOKafkaConsumer, Positions]]:
         consumer = AIOKafkaConsumer(
+            *self._namespaces,
             bootstrap_servers=self._bootstrap,
             group_id=self._group,
             enable_auto_commit=False,
@@ -137,11 +138,9 @@ class Inbox:
             fetch_max_bytes=READ_BYTES_MAX,
             **self._security,
         )
-        positions = Positions(consumer, ids)
-        consumer.subscribe(list(self._namespaces), listener=positions)
         try:
             await consumer.start()
-            yield consumer, positions
+            yield consumer, Positions(consumer, ids)
         finally:
             with contextlib.suppress(KafkaError, OSError, TimeoutError):
                 await consumer.stop()
@@ -174,8 +173,8 @@ class Inbox:
         found: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]] = await consumer.getmany(
             timeout_ms=WAIT_MS, max_records=INBOX_READ_RECORDS_MAX
         )
-        for where in await positions.back_to_begin():
-            found.pop(where, None)  # read again, behind what lies before it
+        for where in await positions.settle():
+            found.pop(where, None)
         reached = await consumed(consumer)
         async with asyncio.TaskGroup() as group:
             for where, part in found.items():
@@ -185,7 +184,7 @@ class Inbox:
 
     async def _pass_undecodable(self, consumer: AIOKafkaConsumer, positions: Positions) -> None:
         """Get past records that the client cannot decode: each becomes a refusal."""
-        await positions.back_to_begin()
+        await positions.settle()
         for where in sorted(consumer.assignment()):
             stuck: int | None = 0
             while stuck is not None:

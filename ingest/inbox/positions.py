@@ -11,58 +11,74 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 import structlog
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.consumer.subscription_state import Assignment
 
 from meterline.ports import Unavailable
 
 _log: Final = structlog.get_logger("ingest.inbox.consumer")
 
 
-class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Of one connected consumer, while its topics have these ids."""
+class Positions:
+    """Of one connected consumer, while its topics have these ids.
+
+    Kafka may give the partitions out anew at any moment, beside what is done in here. What the
+    consumer has then is where it was committed to begin: nothing that was known of its positions
+    holds any more.
+    """
 
     def __init__(self, consumer: AIOKafkaConsumer, ids: Mapping[str, str]) -> None:
         self._consumer = consumer
         self._ids = ids
-        self._known: set[TopicPartition] = set()  # what was committed of these is of these topics
+        self._known: Assignment | None = None  # what is read of it is of these topics
         self._committed: Mapping[TopicPartition, int] = {}
 
-    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Others may commit them meanwhile."""
-        del revoked
-        self._known.clear()
-        self._committed = {}
+    @property
+    def _assigned(self) -> Assignment | None:
+        subscription = self._consumer._subscription.subscription  # noqa: SLF001 - a set tells less
+        return None if subscription is None else subscription.assignment
 
-    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """See `back_to_begin`: an error in here would be told to nobody."""
+    async def settle(self) -> Collection[TopicPartition]:
+        """See to it that what is newly assigned is read from where it must be. What was fetched of
+        these partitions before is to be left: it is read again.
 
-    async def back_to_begin(self) -> Collection[TopicPartition]:
-        """Newly assigned partitions of which another topic's offset was committed: they are read
-        from their first record on. Offsets without an id, of builds before, are believed.
+        Kafka is asked once more where that is: a commit that was on its way when partitions were
+        given out may have come behind the answer by which the client began.
         """
-        fresh = self._consumer.assignment() - self._known
-        if not fresh:
-            return ()
+        settled: set[TopicPartition] = set()
+        while (assigned := self._assigned) is not self._known:
+            begins = {} if assigned is None else await self._begins(assigned)
+            if self._assigned is assigned:
+                for where, begin in begins.items():
+                    self._consumer.seek(where, begin)
+                self._known, self._committed = assigned, {}
+            settled |= begins.keys()
+        return settled
+
+    async def _begins(self, assigned: Assignment) -> dict[TopicPartition, int]:
+        """The offset that was committed, or the first one where that was another topic's. Nothing
+        where none was committed. Offsets without an id, of builds before, are believed.
+        """
         coordinator = self._consumer._coordinator  # noqa: SLF001 - the consumer tells no metadata
-        committed = await coordinator.fetch_committed_offsets(list(fresh))
+        found = await coordinator.fetch_committed_offsets(list(assigned.tps))
+        committed = {where: told for where, told in found.items() if told.offset >= 0}
         stale = [
             where
             for where, told in committed.items()
-            if told.metadata and told.metadata != self._ids.get(where.topic)
+            if told.metadata and told.metadata != self._ids[where.topic]
         ]
+        begins = {where: told.offset for where, told in committed.items()}
         if stale:
             _log.warning("inbox", action="made_anew", topics=sorted({it.topic for it in stale}))
-            for where, begin in (await self._consumer.beginning_offsets(stale)).items():
-                self._consumer.seek(where, begin)
-        self._known |= fresh
-        return stale
+            begins |= await self._consumer.beginning_offsets(stale)
+        return begins
 
     async def commit(self, reached: Mapping[TopicPartition, int]) -> None:
-        """Commit the next offsets, unless they are as they were."""
-        if reached == self._committed:
+        """Commit the next offsets, unless they are as they were, or of what was assigned before."""
+        if not reached or reached == self._committed or self._assigned is not self._known:
             return
-        ids = {where: self._ids.get(where.topic, "") for where in reached}
-        await self._consumer.commit({at: (offset, ids[at]) for at, offset in reached.items()})
+        told = {at: (offset, self._ids[at.topic]) for at, offset in reached.items()}
+        await self._consumer.commit(told)
         self._committed = reached
 
     def check(self, ids: Mapping[str, str]) -> None:

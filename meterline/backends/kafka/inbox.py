@@ -118,8 +118,13 @@ class InboxWatch:
 
     async def _topic_ids(self) -> Mapping[str, str]:
         admin = self._admin or await self._asking()
-        found = [await described(admin, topic) for topic in self._topics]
-        return {topic.name: topic.id for topic in found if topic is not None}
+        ids: dict[str, str] = {}
+        for name in self._topics:
+            topic = await described(admin, name)
+            if topic is None:
+                raise Unavailable(f"there is no inbox topic {name} at {self._bootstrap} now")
+            ids[name] = topic.id
+        return ids
 
     def _await(self, ends: Offsets, begins: Offsets, ids: Mapping[str, str], now_ms: int) -> None:
         """Wait for the ends that were asked for at `now_ms`, of partitions that are not empty."""
@@ -152,7 +157,7 @@ class InboxWatch:
         """Whether an offset was committed of the topic that is waited for. Builds before did not
         say of which one.
         """
-        return told.metadata in ("", self._ids.get(where.topic))
+        return not told.metadata or told.metadata == self._ids.get(where.topic)
 
     async def _asking(self) -> AIOKafkaAdminClient:
         self._admin = AIOKafkaAdminClient(

@@ -250,6 +250,7 @@ async def test_a_topic_made_anew_that_has_grown_is_read_from_its_first_record(
     await send(place, *(event(number) for number in range(6, 21)))
     assert (await watch.topic_ids()).keys() == before.keys()
     assert await watch.topic_ids() != before
+    await commit(place, 2, before[place.topic])  # Kafka itself may have forgotten it
     for now_ms in (2_000_000, 3_000_000):
         assert await watch.drained_until(now_ms) == 1_000_000 - MARGIN_MS
     async with place.running():
@@ -260,14 +261,13 @@ async def test_a_topic_made_anew_that_has_grown_is_read_from_its_first_record(
 
 
 async def test_a_topic_that_is_another_one_while_it_is_read_is_read_again(place: Place) -> None:
-    ids = ["before", "before"]
-
     class Renamed:
         async def check(self) -> None:
             """It can be read."""
 
         async def topic_ids(self) -> Mapping[str, str]:
-            return {place.topic: ids.pop() if ids else "anew"}
+            events, _ = await place.found()
+            return {place.topic: "before" if len(events) < 6 else "anew"}
 
     await send(place, *(event(number) for number in range(6)))
     async with place.running(Renamed()):

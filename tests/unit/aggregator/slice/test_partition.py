@@ -11,9 +11,10 @@ from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.event import Event, Record, RecordKind, decode_event
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter import Catalogue, measures_of
+from meterline.meter import Aggregation, Catalogue, measures_of
 from meterline.ports import SeenDamaged
 from meterline.usage import EventRow
+from tests.unit.aggregator.slice.test_fold import meter
 from tests.unit.backends.telemetry.test_prometheus import values
 
 BEGIN_MS = SLICE_SPAN_MS * 5_000_000
@@ -87,4 +88,24 @@ def test_a_look_up_that_fails_opens_no_slice(tmp_path: Path) -> None:
         partition.absorb(*_record(3, BEGIN_MS, 2), measures_of(Catalogue(1, ())), SLICE_SPAN_MS)
     assert partition.slice is None
     assert (partition.next_offset, partition.append_ms, partition.untaken_events) == (0, 0, 0)
+    seen.close()
+
+
+def test_a_slice_that_is_open_again_keeps_what_it_has_of_newer_meters(tmp_path: Path) -> None:
+    seen = RocksSeenStore(tmp_path, SLICE_SPAN_MS)
+    partition = Partition(1, 0, 0, seen)
+    measures = measures_of(Catalogue(1, ()))
+    partition.absorb(*_record(0, BEGIN_MS, 2), measures, SLICE_SPAN_MS)
+    partition.look_ahead(measures_of(Catalogue(2, (meter(2, Aggregation.COUNT),))))
+    assert partition.slice is not None
+    assert partition.lacks_before == 1
+    partition.slice.lacks_before = None  # it was read meanwhile
+    partition.end_slice()
+    partition.absorb(*_record(1, BEGIN_MS + SLICE_SPAN_MS, 2), measures, SLICE_SPAN_MS)
+    partition.reopen()
+    assert (partition.next_offset, partition.lacks_before) == (1, None)
+    partition.end_slice()
+    partition.look_ahead(measures_of(Catalogue(3, (meter(3, Aggregation.COUNT),))))
+    partition.reopen()
+    assert partition.lacks_before == 1, "of these it has nothing"
     seen.close()

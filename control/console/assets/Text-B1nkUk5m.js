@@ -1,1 +1,0 @@
-import{$ as e,Y as t,o as n}from"./useHover-Niq8fcVl.js";import{_t as r,gt as i}from"./index-CtbbLXNQ.js";var a=r(i(),1),o=(0,a.createContext)({}),s=n(function(n,r){[n,r]=t(n,r,o);let{elementType:i=`span`,...s}=n,c=e[i];return a.createElement(c,{className:`react-aria-Text`,...s,ref:r})});export{o as n,s as t};

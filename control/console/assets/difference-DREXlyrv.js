@@ -1,1 +1,0 @@
-import{V as e,ht as t}from"./index-CtbbLXNQ.js";var n=t();function r({of:t}){return/^-?0(\.0+)?$/.test(t)?(0,n.jsx)(`span`,{className:`muted`,children:`0`}):t.startsWith(`-`)?e(t):`+${e(t)}`}export{r as t};

@@ -1,1 +1,0 @@
-import{_ as e,ht as t,tt as n}from"./index-CtbbLXNQ.js";var r=t();function i(e){return`/event?source=${encodeURIComponent(e.source)}&id=${encodeURIComponent(e.id)}`}function a({event:t,text:a}){return t?(0,r.jsx)(n,{href:i(t),children:(0,r.jsx)(e,{children:t.id})}):a===void 0?`unreadable`:(0,r.jsx)(`code`,{children:(0,r.jsx)(e,{children:a})})}export{i as n,a as t};

@@ -1,1 +1,0 @@
-import{_t as e,gt as t}from"./index-CtbbLXNQ.js";var n=e(t(),1),r=`200px`;function i(){let e=(0,n.useRef)(null),[t,i]=(0,n.useState)(!1);return(0,n.useEffect)(()=>{if(t||e.current===null)return;let n=new IntersectionObserver(e=>e.some(e=>e.isIntersecting)&&i(!0),{rootMargin:r});return n.observe(e.current),()=>n.disconnect()},[t]),[e,t]}export{i as t};

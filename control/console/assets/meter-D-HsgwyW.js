@@ -1,1 +1,0 @@
-import{K as e,O as t,et as n}from"./index-CtbbLXNQ.js";function r(r,i=!0){let a={meterId:r};return t([`meters`,r,`one`],async()=>n(await e.GET(`/api/v3/metering/meters/{meterId}`,{params:{path:a}})),void 0,i)}export{r as t};

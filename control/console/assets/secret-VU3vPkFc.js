@@ -1,1 +1,0 @@
-import{ht as e,s as t}from"./index-CtbbLXNQ.js";var n=e();function r({text:e,label:r,once:i}){return(0,n.jsxs)(`div`,{className:`notice good`,role:`status`,children:[i&&(0,n.jsx)(`p`,{children:(0,n.jsx)(`strong`,{children:`Copy it now: it is not shown again.`})}),(0,n.jsx)(t,{label:r,text:e})]})}export{r as t};

@@ -1,1 +1,0 @@
-import{_t as e,gt as t}from"./index-CtbbLXNQ.js";var n=e(t(),1);function r(e){let t=JSON.stringify(e),[r,i]=(0,n.useState)(t);return(0,n.useEffect)(()=>{let e=setTimeout(()=>i(t),400);return()=>clearTimeout(e)},[t]),JSON.parse(r)}export{r as t};

@@ -1,0 +1,1 @@
+import{E as e,K as t,O as n,et as r}from"./index-CLLIU4yI.js";function i(i){let a={reportId:decodeURIComponent(i)};return n([`reports`,i,`one`],async()=>r(await t.GET(`/api/v3/metering/reports/{reportId}`,{params:{path:a}})),e)}export{i as t};

@@ -62,6 +62,9 @@ class SimulatedWatch(InboxWatch):
         ends = await self._net.call("inbox.ends", self._state.ends)
         return ends, dict.fromkeys(ends, -1)
 
+    async def _topic_ids(self) -> Mapping[str, str]:
+        return {"inbox": "the only one of its name"}
+
     async def _committed(self, ends: Mapping[Any, int]) -> Any:
         committed = await self._net.call("inbox.committed", lambda: dict(self._state.committed))
         return {number: committed.get(number, -1) for number in ends}

@@ -61,13 +61,13 @@ class Positions:
         """
         coordinator = self._consumer._coordinator  # noqa: SLF001 - the consumer tells no metadata
         found = await coordinator.fetch_committed_offsets(list(assigned.tps))
-        committed = {where: told for where, told in found.items() if told.offset >= 0}
+        committed = {where: entry for where, entry in found.items() if entry.offset >= 0}
         stale = [
             where
-            for where, told in committed.items()
-            if told.metadata and told.metadata != self._ids[where.topic]
+            for where, entry in committed.items()
+            if entry.metadata and entry.metadata != self._ids[where.topic]
         ]
-        begins = {where: told.offset for where, told in committed.items()}
+        begins = {where: entry.offset for where, entry in committed.items()}
         if stale:
             _log.warning("inbox", action="made_anew", topics=sorted({it.topic for it in stale}))
             begins |= await self._consumer.beginning_offsets(stale)
@@ -77,13 +77,13 @@ class Positions:
         """Commit the next offsets, unless they are as they were, or of what was assigned before."""
         if not reached or reached == self._committed or self._assigned is not self._known:
             return
-        told = {at: (offset, self._ids[at.topic]) for at, offset in reached.items()}
-        await self._consumer.commit(told)
+        offsets = {at: (offset, self._ids[at.topic]) for at, offset in reached.items()}
+        await self._consumer.commit(offsets)
         self._committed = reached
 
     def check(self, ids: Mapping[str, str]) -> None:
         """Raises `Unavailable` where a topic has another id by now."""
-        if anew := sorted(topic for topic, told in ids.items() if told != self._ids.get(topic)):
+        if anew := sorted(topic for topic, found in ids.items() if found != self._ids.get(topic)):
             raise Unavailable(f"inbox topics {', '.join(anew)} were made anew: they are read anew")
 
 

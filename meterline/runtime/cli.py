@@ -184,7 +184,7 @@ def _run_role(settings: "Settings", role_name: str, grow_to: object = None) -> N
     with process.lasting():  # else they are walked over again and again
         module = import_module(f"meterline.runtime.roles.{role_name}")
     role: Role = getattr(module, role_name)
-    process.run(partial(role, settings), told=True)
+    process.run(partial(role, settings), logged=True)
 
 
 def _message(error: BaseException) -> str | None:

@@ -80,9 +80,9 @@ def tell_crashes() -> None:
     faulthandler.enable(STDERR)
 
 
-def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, told: bool = False) -> T:
+def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, logged: bool = False) -> T:
     """Run `main` until SIGINT, SIGTERM or SIGHUP sets its event; its result. A second one ends the
-    process at once. A worker leaves SIGHUP to its parent, which replaces it. `told`: lines of the
+    process at once. A worker leaves SIGHUP to its parent, which replaces it. `logged`: lines of the
     log say that it stops, and that it has.
     """
 
@@ -95,20 +95,20 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, told: bool =
         elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
             numbers.append(signal.SIGHUP)  # a terminal that is closed: drain, as for the others
         for number in numbers:
-            loop.add_signal_handler(number, _stop, stop, loop, number, told)
+            loop.add_signal_handler(number, _stop, stop, loop, number, logged)
         return await main(stop)
 
     gc.set_threshold(*GC_THRESHOLDS)
     # Answers are rendered in a thread: the loop waits for the interpreter's lock no longer.
     sys.setswitchinterval(LOCK_SWITCH_S)
     result = uvloop.run(guarded())
-    if told:
+    if logged:
         logger.info("stopped")
     return result
 
 
-def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop, number: int, told: bool) -> None:  # noqa: FBT001 - of a handler
-    if told:
+def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop, number: int, logged: bool) -> None:  # noqa: FBT001 - of a handler
+    if logged:
         logger.info("stopping", signal=signal.Signals(number).name)
     stop.set()
     loop.remove_signal_handler(number)

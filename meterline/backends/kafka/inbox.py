@@ -153,11 +153,11 @@ class InboxWatch:
         found = await admin.list_consumer_group_offsets(self._group, partitions=list(ends))
         return {at: found[at].offset if self._is_of(at, found[at]) else -1 for at in ends}
 
-    def _is_of(self, where: TopicPartition, told: OffsetAndMetadata) -> bool:
+    def _is_of(self, where: TopicPartition, entry: OffsetAndMetadata) -> bool:
         """Whether an offset was committed of the topic that is waited for. Builds before did not
         say of which one.
         """
-        return not told.metadata or told.metadata == self._ids.get(where.topic)
+        return not entry.metadata or entry.metadata == self._ids.get(where.topic)
 
     async def _asking(self) -> AIOKafkaAdminClient:
         self._admin = AIOKafkaAdminClient(

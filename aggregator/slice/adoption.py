@@ -86,6 +86,11 @@ def next_catalogue(
     return Catalogue(version, tuple(it for it in newest.meters if it.revision <= version))
 
 
+def _lacks(partitions: Mapping[int, Partition]) -> bool:
+    """Whether an open slice lacks anything of what is ahead."""
+    return any(it.lacks_before is not None for it in partitions.values())
+
+
 class Meters:
     """By which catalogue a worker counts, and by which it is about to."""
 
@@ -146,10 +151,9 @@ class Meters:
         """Whether one is begun, and no open slice lacks anything of it. What has ended is sealed
         first: it is counted by the one before, and claims are by one for all.
         """
-        if self._begun is None:
+        if self._begun is None or _lacks(partitions):
             return False
-        lacking = any(it.lacks_before is not None for it in partitions.values())
-        return not lacking and not any(it.ended is not None for it in partitions.values())
+        return not any(it.ended is not None for it in partitions.values())
 
     def come_first(self, partitions: Mapping[int, Partition]) -> bool:
         """Whether a slice ends behind a flush only: newer meters are ready, or open slices count by
@@ -162,7 +166,7 @@ class Meters:
         but seals keeps a newer catalogue waiting, a partition is let do so once: what ends together
         holds up nothing, and the newer catalogue does not wait for ever.
         """
-        if self._begun is None or any(it.lacks_before is not None for it in partitions.values()):
+        if self._begun is None or _lacks(partitions):
             return True
         if ending.number in self._begun.kept_by:
             return False

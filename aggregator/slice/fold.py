@@ -120,6 +120,11 @@ class SliceFold:
             )
         )
 
+    @property
+    def measures(self) -> Measures:
+        """By which it folds now."""
+        return self._measures
+
     def adopt(self, measures: Measures, ahead: "SliceFold | None", gone: frozenset[int]) -> None:
         """Go on with other measures, as if all had been folded by them from the beginning: the
         revisions that are new were folded `ahead`, those that are `gone` are forgotten.

@@ -72,7 +72,6 @@ class OpenSlice:
         self._types: set[tuple[str, str]] = set()  # namespace and type of each new event,
         self._types_max = types_max  # or of so many: then more of them are not known
         self._ahead: SliceFold | None = None
-        self._ahead_by: Measures = {}
         self.lacks_before: int | None = None  # what is ahead lacks the events below this offset
         self.added_to = -1  # position of the last event that was added earlier to what is ahead
         self.borrowed = False  # some rows were made of what the store holds, not of the log
@@ -82,13 +81,13 @@ class OpenSlice:
         """Count by these as well from here on, for `adopt`. What was taken in before must be added
         with `add_earlier`, unless none of it counts by these.
         """
-        self._ahead, self._ahead_by = SliceFold(self.id, measures), measures
+        self._ahead = SliceFold(self.id, measures)
         self.lacks_before = self.end if self._may_have(measures) else None
         self.added_to = -1
 
     def looks_ahead(self, measures: Measures) -> bool:
         """Whether it counts by these as well, since `look_ahead`."""
-        return self._ahead is not None and self._ahead_by is measures
+        return self._ahead is not None and self._ahead.measures is measures
 
     def _may_have(self, measures: Measures) -> bool:
         """Whether a new event so far counts by these; True where that is not known."""

@@ -25,13 +25,13 @@ Offsets = Mapping[TopicPartition, int]
 METADATA_AGE_MS: Final = PRODUCE_DEADLINE_MS // 2
 
 
-def _made_anew(waited: Offsets, committed: Offsets, ends: Offsets) -> list[str]:
+def _made_anew(waited: Offsets, committed: Offsets, ends: Offsets) -> set[str]:
     """The topics that were deleted and made again: an end is less than it was, or than what was
     committed. What was waited for of these is gone, and what was committed says nothing of them.
     One that has grown since has another id.
     """
     before = {where: max(end, committed[where]) for where, end in waited.items()}
-    return sorted({where.topic for where, end in before.items() if ends.get(where, 0) < end})
+    return {where.topic for where, end in before.items() if ends.get(where, 0) < end}
 
 
 class InboxWatch:
@@ -79,9 +79,9 @@ class InboxWatch:
             ends, begins = await self._borders()
             ids = await self._topic_ids()
             anew = _made_anew(self._ends, committed, ends)
-            anew = sorted({*anew, *(topic for topic in ids if ids[topic] != self._ids.get(topic))})
+            anew |= {topic for topic, found in ids.items() if found != self._ids.get(topic)}
             if anew:
-                logger.warning("inbox", action="made_anew", topics=anew)
+                logger.warning("inbox", action="made_anew", topics=sorted(anew))
             elif all(committed[where] >= end for where, end in self._ends.items()):
                 # A record may have its time some time before it is below the end: the same margin
                 # as for the log itself.

@@ -48,6 +48,19 @@ class Held:
             await self.worker.settle_seals()
             await asyncio.sleep(0)
 
+    async def newer_meters(self, number: int) -> None:
+        """Another meter, of which open slices lack nothing that is durable."""
+        self.meters.add(Aggregation.COUNT, number)
+        assert await self.worker.refresh_catalogue()
+        while await self.worker.read_ahead():
+            pass
+
+    async def check_all(self) -> None:
+        """All that was sent counts in all meters."""
+        await self.world.run(self.worker, seal=True)
+        await self.world.fill(self.worker)
+        await self.world.check(*self.meters.meters)
+
     async def next_slices(self, *numbers: int) -> None:
         """Those that are open end, and the next are begun: of these partitions, or of all."""
         self.world.clock.at_ms += SLICE_SPAN_MS
@@ -139,9 +152,7 @@ async def test_a_newer_catalogue_waits_for_seals_by_the_one_before(
         seal = await held.world.progress.last_seal(held.world.log.number, number)
         assert seal is not None
         assert seal.catalogue == before
-    await held.world.run(held.worker, seal=True)
-    await held.world.fill(held.worker)
-    await held.world.check(*held.meters.meters)
+    await held.check_all()
 
 
 async def test_newer_meters_that_are_ready_come_before_the_end_of_a_slice(
@@ -151,17 +162,12 @@ async def test_newer_meters_that_are_ready_come_before_the_end_of_a_slice(
     await held.count()
     await sealed(held.worker)
     held.may.clear()
-    held.meters.add(Aggregation.COUNT, next(fresh_numbers))
-    assert await held.worker.refresh_catalogue()
-    while await held.worker.read_ahead():
-        pass
+    await held.newer_meters(next(fresh_numbers))
     await held.next_slices()
     assert held.worker.catalogue.version == held.meters.version
     assert held.waiting() == list(range(PARTITIONS)), "what ends together holds up nothing"
     held.may.set()
-    await held.world.run(held.worker, seal=True)
-    await held.world.fill(held.worker)
-    await held.world.check(*held.meters.meters)
+    await held.check_all()
 
 
 async def test_a_slice_ends_behind_the_flush_that_brings_newer_meters(
@@ -170,10 +176,7 @@ async def test_a_slice_ends_behind_the_flush_that_brings_newer_meters(
     held.may.set()
     await held.count()
     await sealed(held.worker)
-    held.meters.add(Aggregation.COUNT, next(fresh_numbers))
-    assert await held.worker.refresh_catalogue()
-    while await held.worker.read_ahead():
-        pass
+    await held.newer_meters(next(fresh_numbers))
     assert await held.worker.flush_soon()
     assert held.worker.catalogue.version < held.meters.version, "it is on its way"
     await held.next_slices()
@@ -184,9 +187,7 @@ async def test_a_slice_ends_behind_the_flush_that_brings_newer_meters(
         seal = await held.world.progress.last_seal(held.world.log.number, number)
         assert seal is not None
         assert seal.catalogue == held.meters.version
-    await held.world.run(held.worker, seal=True)
-    await held.world.fill(held.worker)
-    await held.world.check(*held.meters.meters)
+    await held.check_all()
 
 
 async def test_newer_meters_do_not_wait_for_ever_for_slices_that_end_in_turn(
@@ -194,10 +195,7 @@ async def test_newer_meters_do_not_wait_for_ever_for_slices_that_end_in_turn(
 ) -> None:
     held.free.add(1)  # the seal of 0 waits all the time
     await held.count()
-    held.meters.add(Aggregation.COUNT, next(fresh_numbers))
-    assert await held.worker.refresh_catalogue()
-    while await held.worker.read_ahead():
-        pass
+    await held.newer_meters(next(fresh_numbers))
     await held.until_waiting([0])
     await held.next_slices(1)
     assert held.waiting() == [0, 1], "it is let end one slice beside the next"
@@ -208,9 +206,7 @@ async def test_newer_meters_do_not_wait_for_ever_for_slices_that_end_in_turn(
     held.may.set()
     await sealed(held.worker)
     await taken_on(held.worker)
-    await held.world.run(held.worker, seal=True)
-    await held.world.fill(held.worker)
-    await held.world.check(*held.meters.meters)
+    await held.check_all()
 
 
 async def test_a_slice_whose_meters_are_too_old_is_open_again(
@@ -240,9 +236,7 @@ async def test_a_slice_whose_meters_are_too_old_is_open_again(
     assert [it.next_offset for it in reopened] == [it.flushed_end for it in reopened]
     await sealed(held.worker)
     await taken_on(held.worker)
-    await held.world.run(held.worker, seal=True)
-    await held.world.fill(held.worker)
-    await held.world.check(*held.meters.meters)
+    await held.check_all()
     of_all = [await held.world.progress.last_seal(held.world.log.number, n) for n in range(2)]
     assert all(seal is not None and seal.catalogue == newer.revision for seal in of_all)
 

@@ -174,17 +174,25 @@ class Eraser:
         return begins if erasure.log == self._stores.log.number else erasure.ends
 
     async def _old_blocks(self, erasure: Erasure) -> list[int]:
-        """Blocks of before it was settled that have the name: replaced ones, until all have read
+        """Blocks that have the name and are to go: those that nobody reads, whose rows came back or
+        are about to be dropped, and replaced ones of before it was settled, until all have read
         them. One that is read has no rows of before under it, whenever it was made by its clock.
         """
-        until_ms = (erasure.settled_at_ms or 0) + CLOCK_SKEW_MS
         numbers = await self._stores.rows.blocks_with(erasure)
-        old = [number for number in numbers if begun_at_ms(number) <= until_ms]
-        if not old:
+        if not numbers:
             return []
+        until_ms = (erasure.settled_at_ms or 0) + CLOCK_SKEW_MS
+        recorded = await self._stores.blocks.numbers()
         there = await self._stores.blocks.blocks(self._stores.log.number)
-        readable = {it.number for it in there if it.state is BlockState.READABLE}
-        return [number for number in old if number not in readable]
+        states = {it.number: it.state for it in there}
+
+        def is_old(number: int) -> bool:
+            state = states.get(number)
+            if number not in recorded or state is BlockState.GONE:
+                return True
+            return state is not BlockState.READABLE and begun_at_ms(number) <= until_ms
+
+        return [number for number in numbers if is_old(number)]
 
     async def _now(self, erasure: Erasure) -> Erasure:
         """The record as it stands."""

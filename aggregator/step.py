@@ -25,7 +25,7 @@ from aggregator.slice.writer import Reached, Writer
 from meterline.event import Log, Record, RecordKind
 from meterline.limits import LOG_READ_RECORDS_MAX, UNFLUSHED_BYTES_MAX
 from meterline.meter import Catalogue, CatalogueStore
-from meterline.ports import SILENT, Recorder, SeenDamaged, Unavailable, metrics
+from meterline.ports import SILENT, OutdatedMeters, Recorder, SeenDamaged, Unavailable, metrics
 from meterline.usage import Flush, ProgressStore, SeenStore, UsageStore
 
 
@@ -284,9 +284,20 @@ class Aggregator:
         while partition.ended is not None:
             if partition.is_ended_durable:
                 self._sealer.begin(partition.ended)
-                await self._sealer.conclude(partition, self.partitions, self.now_ms)
+                await self._concluded(partition)
             else:
                 await self.flush()
+
+    async def _concluded(self, partition: Partition) -> None:
+        """Conclude a seal. Where newer meters must come first, what they wait for in other
+        partitions is done here: the caller may try again and again, and let nothing else be done.
+        """
+        try:
+            await self._sealer.conclude(partition, self.partitions, self.now_ms)
+        except OutdatedMeters:
+            await self.flush()
+            await self.settle_seals()
+            raise
 
     async def settle_seals(self) -> None:
         """Begin seals, and take note of those that are set. Raises `Unavailable` where one failed,

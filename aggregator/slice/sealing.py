@@ -74,7 +74,8 @@ class Sealer:
         self, partition: Partition, partitions: Mapping[int, Partition], now_ms: int
     ) -> None:
         """Wait for a seal that was begun, and take note of how it went: the slice is sealed, or is
-        read again. Raises `Unavailable`: begin it again.
+        read again. Raises `Unavailable`: begin it again; `OutdatedMeters` where newer ones, which
+        are on their way by then, must be taken on before.
         """
         ended = partition.ended
         assert ended is not None, "only what has ended is sealed"
@@ -89,16 +90,26 @@ class Sealer:
             partition.seal_slice()
             self._recorder.count(metrics.SEALS, 1, "sealed")
             return
-        if (catalogue := await self.sealed_by(ended.slice.id)) is None:
-            self._differs(partition, difference)
-            return
-        # By older meters than its seal's nothing is judged, nor by those that are about to go:
-        # their rows may be dropped. Nor by what the store itself has told. New ones do not matter.
         await self._meters.look(partitions)
-        if self._meters.catalogue.version < catalogue or self._meters.gone or ended.slice.borrowed:
+        await self._judge(partition, ended.slice, difference, max(now_ms, ended.append_ms))
+
+    async def _judge(
+        self, partition: Partition, slice_: OpenSlice, difference: Difference, at_ms: int
+    ) -> None:
+        """A slice differs from what is stored of it. By older meters than its seal's nothing is
+        judged, nor by those that are about to go: their rows may be dropped. Nor is what the store
+        itself has told. New ones do not matter.
+        """
+        sealed_by = await self.sealed_by(slice_.id)
+        outdated = bool(self._meters.gone) or self._meters.catalogue.version < (sealed_by or 0)
+        if outdated or (slice_.borrowed and sealed_by is not None):
             partition.drop_slice()  # an empty one, too: it is read again
+            if outdated:
+                raise OutdatedMeters("a slice differs, and newer meters must be known to judge it")
+        elif sealed_by is None:
+            self._differs(partition, difference)
         else:
-            await self._leave(partition, ended.slice, difference, max(now_ms, ended.append_ms))
+            await self._leave(partition, slice_, difference, at_ms)
 
     async def _leave(
         self, partition: Partition, slice_: OpenSlice, difference: Difference, at_ms: int

@@ -202,7 +202,9 @@ class ErasureLedger(Protocol):
         ...
 
     async def settle(self, erasure_id: str, now_ms: int) -> None:
-        """Nothing under the name is left in the stores."""
+        """Nothing under the name is left in the stores, but in blocks that were begun before and
+        are given up. It is settled at `now_ms`, or when the last block was begun if that is later.
+        """
         ...
 
     async def finish(self, erasure_id: str, now_ms: int) -> None:

@@ -45,7 +45,10 @@ ONCE_FAILED = (603936366360, 269200052507, 26169410650, 693353727021, 2318257037
 # A late first start named a store that another installation had by then: the next one is of a test.
 ONCE_FAILED_LOST = (893860928134, 467144884999)
 # A worker held records for a week, until nothing of the subject was left: the harness let it.
-ONCE_FAILED_ERASING = (185840147305,)
+# Statements that made a block came again, after its rows were dropped.
+ONCE_FAILED_ERASING = (185840147305, 986112980411)
+# Newer meters waited for a seal that nobody asked for, while rows of older ones were dropped.
+ONCE_FAILED_DROPPING = (986112980874,)
 
 # Where a control is known to bite, and is looked for first.
 BITES = {
@@ -164,6 +167,11 @@ def test_worlds_that_failed_once_and_lose_their_store_are_well(seed: int) -> Non
 @pytest.mark.parametrize("seed", ONCE_FAILED_ERASING)
 def test_worlds_that_failed_once_and_erase_subjects_are_well(seed: int) -> None:
     assert lived(seed, world_of(["erasures"])).failures == ()
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED_DROPPING)
+def test_worlds_that_failed_once_and_drop_revisions_are_well(seed: int) -> None:
+    assert lived(seed, world_of(["dropping"])).failures == ()
 
 
 def test_fresh_seeds() -> None:

@@ -259,6 +259,14 @@ class Erasing:
         await self.world.run(worker)
         await worker.close_all()
 
+    async def shrink_log(self) -> None:
+        """The log drops what it need not keep."""
+        for partition in range(PARTITIONS):
+            seal = await self.world.progress.last_seal(self.number, partition)
+            end = 0 if seal is None else seal.end
+            before = self.world.clock.now_ms() - RETENTION_MS
+            await self.world.log.trim(partition, max(0, end - 1), before)
+
     async def pass_time(self, ms: int = SLICE_SPAN_MS) -> None:
         self.world.clock.at_ms += ms
         self.read()

@@ -14,6 +14,7 @@ from aggregator.backfill.filler import FillStores
 from aggregator.backfill.fold import refolded
 from aggregator.erasure import Eraser
 from meterline.audit import AuditSpan, SlicePlace
+from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.event import is_erased
@@ -28,6 +29,7 @@ from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.problem import Problem
 from meterline.usage import (
+    Block,
     Erasure,
     ErasureState,
     Filter,
@@ -36,7 +38,9 @@ from meterline.usage import (
     Operator,
     Seal,
     SliceId,
+    Stretch,
     UsageQuery,
+    block_number,
 )
 from meterline.window import parse_instant
 from tests.unit.aggregator.audited import Audited
@@ -102,11 +106,7 @@ async def _finished(erasing: Erasing, eraser: Eraser, asked: Erasure) -> None:
         await eraser.turn()
         await erasing.count()
         await maker.sweep()
-        for partition in range(PARTITIONS):
-            seal = await erasing.world.progress.last_seal(erasing.number, partition)
-            end = 0 if seal is None else seal.end
-            before = erasing.world.clock.now_ms() - RETENTION_MS
-            await erasing.world.log.trim(partition, max(0, end - 1), before)
+        await erasing.shrink_log()
         if (await erasing.erasure(asked.id)).state is ErasureState.DONE:
             break
         await erasing.pass_time(RETENTION_MS)
@@ -116,6 +116,33 @@ async def _finished(erasing: Erasing, eraser: Eraser, asked: Erasure) -> None:
         for record in await erasing.world.log.read(partition, 0, 10_000):
             behind = record.offset >= done.ends[partition]
             assert behind or erasing.name.encode() not in record.value
+
+
+async def test_it_is_not_done_while_rows_of_a_block_without_a_record_have_the_name(
+    erasing: Erasing,
+) -> None:
+    """Statements that make a block may come again, after its rows were dropped."""
+    await _filled(erasing)
+    seal = await erasing.world.progress.last_seal(erasing.number, 0)
+    assert seal is not None
+    end_ms = erasing.world.clock.now_ms() + RETENTION_MS
+    number, upto = block_number(end_ms, 1), erasing.meters.version
+    lone = Block(number, erasing.number, (Stretch(0, 0, seal.end),), 0, upto)
+    await ClickHouseBlockRows(erasing.world.usage.connection).make(lone, [])
+    settled = await _settled(erasing)
+    erasing.world.clock.at_ms = end_ms
+    await erasing.maker().sweep()
+    (unfinished,) = await erasing.ledger.unfinished()
+    assert await erasing.rows.blocks_with(unfinished) == {lone.number}
+    eraser = erasing.eraser()
+    for _ in range(3):
+        await erasing.shrink_log()
+        await erasing.pass_time(ERASURE_AGAIN_S * 1_000)
+        await eraser.turn()
+        await erasing.count()
+        assert (await erasing.erasure(settled.id)).state is ErasureState.SETTLED
+    await _finished(erasing, eraser, settled)
+    assert await erasing.found() == []
 
 
 @pytest.mark.long  # minutes, with both cores busy

@@ -1,17 +1,20 @@
 """A slice is sealed while the one behind it is counted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 import pytest
 
 from aggregator.step import Aggregator
-from meterline.limits import SEALS_AT_ONCE_MAX, SLICE_SPAN_MS
+from meterline.limits import COUNT_BACK_TRIES_MAX, SEALS_AT_ONCE_MAX, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.ports import OutdatedMeters, SeenDamaged
-from meterline.usage import Flush, Seal, TallyRow
+from meterline.usage import Counted, Flush, Seal, SliceId, TallyRow
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, sealed, taken_on
+
+TRIES_MAX: Final = 200
 
 
 class Held:
@@ -239,6 +242,70 @@ async def test_a_slice_whose_meters_are_too_old_is_open_again(
     await held.check_all()
     of_all = [await held.world.progress.last_seal(held.world.log.number, n) for n in range(2)]
     assert all(seal is not None and seal.catalogue == newer.revision for seal in of_all)
+
+
+async def test_whoever_waits_for_newer_meters_does_what_these_wait_for(
+    held: Held, fresh_numbers: Iterator[int]
+) -> None:
+    """A driver may feed one record until it is taken in, and let nothing else be done."""
+    held.free.add(0)
+    await held.count()
+    await held.newer_meters(next(fresh_numbers))
+    before = held._seal  # noqa: SLF001
+
+    async def outdated(seal: Seal) -> None:
+        if seal.partition == 1 and seal.catalogue < held.meters.version:
+            raise OutdatedMeters("by newer ones")
+        await before(seal)
+
+    held._seal = outdated  # noqa: SLF001
+    held.may.set()
+    held.world.clock.at_ms += SLICE_SPAN_MS
+    await held.world.send(numbered(90, 120))
+    refused = 0
+    for _ in range(TRIES_MAX):
+        try:
+            if not await held.worker.read_some(1):
+                break
+        except OutdatedMeters:
+            refused += 1
+            await held.worker.read_ahead()  # a task of its own, in a worker
+            await asyncio.sleep(0.01)
+    assert 0 < refused < TRIES_MAX
+    assert held.worker.catalogue.version == held.meters.version
+    await held.check_all()
+
+
+async def test_rows_of_meters_that_go_are_not_judged(
+    held: Held, fresh_numbers: Iterator[int]
+) -> None:
+    """Another worker, which knows newer meters, drops them again and again."""
+    gone = held.meters.meters[0]
+    held.may.set()
+    await held.count()
+    await sealed(held.worker)
+    await held.next_slices()
+    await held.worker.flush()
+    held.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    held.meters.meters.remove(gone)
+    count_back = held.world.usage.count_back
+
+    async def dropped(slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        there = await count_back(slice_id, revisions)
+        if gone.revision in revisions:
+            there["tallies"] = Counted(there["tallies"].rows + 1, 0)
+        return there
+
+    held.world.usage.count_back = dropped  # type: ignore[method-assign]
+    for _ in range(COUNT_BACK_TRIES_MAX + 1):
+        with suppress(OutdatedMeters):
+            await sealed(held.worker)
+        for number in range(PARTITIONS):
+            with suppress(OutdatedMeters):
+                await held.worker.read_some(number)
+        assert all(it.count_back_tries == 0 for it in held.worker.partitions.values())
+    await taken_on(held.worker)
+    await held.check_all()
 
 
 async def test_where_the_store_differs_both_slices_are_read_again(held: Held) -> None:

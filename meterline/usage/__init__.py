@@ -78,7 +78,13 @@ from meterline.usage.integrity.difference import (
     table_differences,
 )
 from meterline.usage.integrity.messages import needless_message
-from meterline.usage.integrity.older import NEWEST_SLICES, NewestSlices, check_not_older
+from meterline.usage.integrity.older import (
+    NEWEST_SLICES,
+    NewestRevision,
+    NewestSlices,
+    check_not_older,
+    check_revisions_known,
+)
 from meterline.usage.integrity.shards import Shards, id_of, placed, store_of
 from meterline.usage.late import late_before, late_rows
 from meterline.usage.ports import (

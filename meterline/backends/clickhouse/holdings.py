@@ -72,6 +72,14 @@ class ClickHouseHoldings:
                 found[partition].append(slice_)
         return found
 
+    async def revision_above(self, revision: int) -> int | None:
+        """See `meterline.usage.NewestRevision`."""
+        parameters = {"revision": revision}
+        servers = self._connection.servers
+        asked = [server.query(QUERIES["newest_revision"], parameters) for server in servers]
+        newest = max(rows[0][0] for rows in await asyncio.gather(*asked))
+        return newest if newest > revision else None
+
     async def adopt(self, store_id: str) -> None:
         """See the port."""
         for server in self._connection.servers:

@@ -180,6 +180,10 @@ GROUP BY partition, slice;
 SELECT partition, slice FROM accounts WHERE log = {log:UInt16} AND ({behind})
 GROUP BY partition, slice ORDER BY partition, slice DESC LIMIT {most:UInt16} BY partition;
 
+-- name: newest_revision
+-- By the key of the table: where there is none, no row is read.
+SELECT max(revision) FROM tallies WHERE revision > {revision:UInt32};
+
 -- name: name_store
 INSERT INTO installation (id)
 SELECT {id:String} WHERE (SELECT count() FROM installation) = 0;

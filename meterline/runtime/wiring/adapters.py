@@ -74,6 +74,7 @@ from meterline.usage import (
     Unsealed,
     UsageIntegrity,
     check_not_older,
+    check_revisions_known,
     needless_message,
 )
 from meterline.window import DAY_MS
@@ -220,6 +221,7 @@ async def open_all(
         logger.warning("usage_lost", hint=hint)
     await holdings.name_servers(integrity.store_id)
     catalogue = SqlCatalogueStore(database, settings.meters_max)
+    await check_revisions_known(catalogue, holdings, integrity.store_id)
     subjects = SqlSubjectStore(database)
     reading = integrity.beside(ClickHouseHoldings(usage.connection.lane(READING)))
     # the life of one server can be held to, that of several cannot

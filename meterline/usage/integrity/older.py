@@ -3,7 +3,9 @@
 Rows of a slice are written while at most one slice before it waits for its seal. So behind the last
 slice that the control store knows as sealed there are two slices in the usage store at most, and
 two others if the log has lost the records of these since. Where there are more, the control store
-has forgotten seals, and with them revisions, runs and keys.
+has forgotten seals, and with them revisions, runs and keys. Where it lacks less, a revision may be
+among it: its number would be given again, and its rows would count for another meter. Rows of a
+revision are there that the control store never numbered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +35,22 @@ class NewestSlices(Protocol):
         ...
 
 
+class KnownRevisions(Protocol):
+    """The control store's numbers of revisions: each change of a meter takes the next one."""
+
+    async def catalogue_version(self) -> int:
+        """See `CatalogueStore`."""
+        ...
+
+
+class NewestRevision(Protocol):
+    """Of which revisions the usage store has rows."""
+
+    async def revision_above(self, revision: int) -> int | None:
+        """The greatest revision with tallies, if it is greater than this one."""
+        ...
+
+
 async def check_not_older(
     ledger: KnownSeals, store: NewestSlices, log: int, known: str, last: Mapping[int, int]
 ) -> None:
@@ -49,16 +67,31 @@ async def check_not_older(
     for partition, slices in sorted(newest.items()):
         behind = [one for one in slices if one > last.get(partition, BEFORE)]
         if len(behind) >= NEWEST_SLICES:
-            raise Unsuitable(_message(partition, last.get(partition), max(behind), known))
+            end = last.get(partition)
+            knows = "nothing of it" if end is None else f"it up to the slice at offset {end}"
+            lacks = f"partition {partition} was counted up to the slice at offset {max(behind)}"
+            raise Unsuitable(_message(lacks, knows, known))
 
 
-def _message(partition: int, last: int | None, newest: int, known: str) -> str:
-    knows = "nothing of it" if last is None else f"it up to the slice at offset {last}"
+async def check_revisions_known(
+    catalogue: KnownRevisions, store: NewestRevision, known: str
+) -> None:
+    """Raise `Unsuitable` with words where the usage store, which has the id `known`, has rows of a
+    revision that the control store has not numbered yet.
+    """
+    if await store.revision_above(await catalogue.catalogue_version()) is None:
+        return
+    numbered = await catalogue.catalogue_version()  # others may have made meters in between
+    if (newest := await store.revision_above(numbered)) is not None:
+        lacks = f"revision {newest} of a meter was counted"
+        raise Unsuitable(_message(lacks, f"revisions up to {numbered}", known))
+
+
+def _message(lacks: str, knows: str, known: str) -> str:
     return (
-        f"the control store is older than the usage store: partition {partition} was counted up to"
-        f" the slice at offset {newest}, and the control store knows {knows}. It was restored"
-        " alone, or control_url leads to a copy. Nothing is answered, counted or delivered. Point"
-        " control_url or data_dir to its newest state, or restore the newest backup of all three"
-        " stores. If there is none, begin with an empty usage store, and set usage_lost to"
-        f" {known}: everything that the log still holds is then counted again"
+        f"the control store is older than the usage store: {lacks}, and the control store knows"
+        f" {knows}. It was restored alone, or control_url leads to a copy. Nothing is answered,"
+        " counted or delivered. Point control_url or data_dir to its newest state, or restore the"
+        " newest backup of all three stores. If there is none, begin with an empty usage store,"
+        f" and set usage_lost to {known}: everything that the log still holds is then counted again"
     )

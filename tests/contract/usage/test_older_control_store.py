@@ -1,16 +1,25 @@
 """A control store that was set back alone is refused, over both databases and both engines."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
+from meterline.meter import Aggregation, MeterDraft
 from meterline.ports import Unsuitable
-from meterline.usage import AccountRow, Flush, check_not_older
+from meterline.usage import (
+    AccountRow,
+    Flush,
+    TallyRow,
+    check_not_older,
+    check_revisions_known,
+)
 from tests.contract.usage.test_integrity import seal
 
 PARTITION, QUIET = 2, 3
@@ -78,6 +87,48 @@ async def test_a_control_store_that_knows_all_but_what_is_open_is_not(
     holdings, ledger = await counted(usage_store, log), SqlSealLedger(control_database)
     await seal_first(control_database, log, sealed)
     await check_not_older(ledger, holdings, log, "abc", known_before)
+
+
+async def test_a_control_store_that_forgot_a_revision_is_refused(
+    usage_store: ClickHouseUsageStore, control_database: Database, fresh_numbers: Iterator[int]
+) -> None:
+    """However few slices it lacks: the next meter would take the number, and these rows."""
+    catalogue = SqlCatalogueStore(control_database)
+    holdings = ClickHouseHoldings(usage_store.connection)
+    await usage_store.connection.execute("TRUNCATE TABLE tallies")  # of other tests
+    await check_revisions_known(catalogue, holdings, "abc")
+    meter = await catalogue.create_meter("default", MeterDraft("m", "m", Aggregation.COUNT, "t"), 5)
+    log = next(fresh_numbers)
+    known = TallyRow(meter.revision, "s", "[]", 0, log, 0, 0, 0, 1, 1, 0, 1, 1, 0, 0, bytes(16), 1)
+    await usage_store.write(Flush(tallies=[known]))
+    await check_revisions_known(catalogue, holdings, "abc")
+    forgotten = await catalogue.catalogue_version() + 2
+    await usage_store.write(Flush(tallies=[known._replace(revision=forgotten)]))
+    with pytest.raises(Unsuitable) as caught:
+        await check_revisions_known(catalogue, holdings, "abc")
+    words = str(caught.value)
+    assert f"older than the usage store: revision {forgotten} of a meter was counted" in words
+    assert f"knows revisions up to {forgotten - 2}. It was restored" in words
+    assert "set usage_lost to abc" in words
+    await usage_store.connection.execute("TRUNCATE TABLE tallies")
+
+
+async def test_a_meter_that_is_made_while_it_is_asked_is_not_forgotten() -> None:
+    """Another process counts it before the usage store answers."""
+    made = 6
+
+    class Asked:
+        versions: ClassVar = [made - 1, made]
+
+        async def catalogue_version(self) -> int:
+            return int(self.versions.pop(0))
+
+        async def revision_above(self, revision: int) -> int | None:
+            return made if revision < made else None
+
+    asked = Asked()
+    await check_revisions_known(asked, asked, "abc")
+    assert asked.versions == []
 
 
 async def seal_first(database: Database, log: int, sealed: int) -> None:

@@ -30,7 +30,7 @@ async def opened(settings: Settings, stack: AsyncExitStack, usage_url: str) -> a
     usage = ClickHouseUsageStore(Connection(usage_url))
     stack.push_async_callback(usage.close)
     await usage.create_tables()
-    for table in ("installation", "accounts"):  # all tests share this store
+    for table in ("installation", "accounts", "tallies"):  # all tests share this store
         await usage.connection.execute(f"TRUNCATE TABLE {table}")
     return await adapters.open_all(settings, database, usage, log)
 

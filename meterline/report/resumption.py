@@ -31,6 +31,6 @@ class Resumed:
 
     def __str__(self) -> str:
         return (
-            f"{self.runs} runs and {self.deliveries} deliveries owed, {self.runs_skipped} skipped"
-            f" and {self.deliveries_cancelled} cancelled"
+            f"runs owed {self.runs}, skipped {self.runs_skipped};"
+            f" deliveries owed {self.deliveries}, cancelled {self.deliveries_cancelled}"
         )

@@ -83,10 +83,10 @@ def tell_crashes() -> None:
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, logged: bool = False) -> T:
     """Run `main` until SIGINT, SIGTERM or SIGHUP sets its event; its result. A second one ends the
     process at once. A worker leaves SIGHUP to its parent, which replaces it. `logged`: lines of the
-    log say that it stops, and that it has.
+    log say that it stops, and that it has; where it ends by itself, none.
     """
 
-    async def guarded() -> T:
+    async def guarded() -> tuple[T, bool]:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         numbers = [signal.SIGINT, signal.SIGTERM]
@@ -96,13 +96,13 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, logged: bool
             numbers.append(signal.SIGHUP)  # a terminal that is closed: drain, as for the others
         for number in numbers:
             loop.add_signal_handler(number, _stop, stop, loop, number, logged)
-        return await main(stop)
+        return await main(stop), stop.is_set()
 
     gc.set_threshold(*GC_THRESHOLDS)
     # Answers are rendered in a thread: the loop waits for the interpreter's lock no longer.
     sys.setswitchinterval(LOCK_SWITCH_S)
-    result = uvloop.run(guarded())
-    if logged:
+    result, was_stopped = uvloop.run(guarded())
+    if logged and was_stopped:
         logger.info("stopped")
     return result
 

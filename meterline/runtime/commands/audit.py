@@ -104,7 +104,7 @@ class Outcome:
         if seen.blocks:
             lines.append(f"{seen.blocks:,} blocks of sums by hour and day.")
         if seen.runs:
-            lines.append(f"{seen.deliveries:,} deliveries of {seen.runs:,} runs.")
+            lines.append(f"Runs: {seen.runs:,}, with deliveries: {seen.deliveries:,}.")
         if seen.recounted_by_fold:
             message = "were recounted without SQL, because SQL cannot read their values exactly."
             lines.append(f"{seen.recounted_by_fold:,} slices of meters {message}")

@@ -91,7 +91,7 @@ async def test_nothing_is_sent_and_all_of_it_is_recorded(
     changes = await control_database.read(lambda connection: read_changes(connection, "default", 9))
     (told,) = [it for it in changes if it.action is Action.RESUME]
     assert told.author == "key:1"
-    assert told.detail == "none: 0 runs and 0 deliveries owed, 6 skipped and 4 cancelled"
+    assert told.detail == "none: runs owed 0, skipped 6; deliveries owed 0, cancelled 4"
 
 
 async def test_only_the_newest_window_is_sent(store: ReportStore, report: Report) -> None:
@@ -212,7 +212,7 @@ async def test_what_failed_is_sent_and_counted(
     assert second.state is RunState.SUCCEEDED
     changes = await control_database.read(lambda connection: read_changes(connection, "default", 9))
     told = [it.detail for it in changes if it.action is Action.RESUME]
-    assert told[0] == "all: 0 runs and 3 deliveries owed, 0 skipped and 0 cancelled"
+    assert told[0] == "all: runs owed 0, skipped 0; deliveries owed 3, cancelled 0"
 
 
 async def test_what_failed_in_the_newest_window_is_sent(store: ReportStore, report: Report) -> None:

@@ -72,7 +72,7 @@ async def test_a_clean_audit_is_followed_to_its_end(server: Server) -> None:
     result = await server.run("--from", "2026-01-01T00:00:00+01:00", "--payloads")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "2,000 events in 4 slices" in result.stderr
-    assert "6 deliveries of 2 runs" in result.stderr
+    assert "Runs: 2, with deliveries: 6." in result.stderr
     assert "Clean" in result.stderr
     body = {"payloads": True, "repair": False, "from": "2025-12-31T23:00:00Z"}
     assert server.asked == [body, {**body, "after": "slices.1.0.9"}]

@@ -150,8 +150,10 @@ class BlockMaker:
         return replaced and now_ms - block.changed_at_ms > BLOCK_KEPT_MS
 
     def _is_old(self, number: int) -> bool:
-        """Whether whoever makes this block, or made it, has given up by now."""
-        return self._clock.now_ms() - begun_at_ms(number) > BLOCK_MAKING_MS
+        """Whether whoever makes this block, or made it, has given up by now. A number from far
+        ahead was given by a clock that was wrong.
+        """
+        return abs(self._clock.now_ms() - begun_at_ms(number)) > BLOCK_MAKING_MS
 
     async def _due(self, columns: Sequence[Column]) -> _Made | None:
         """Newer revisions, what was sealed since, or merging: which of them comes first changes

@@ -30,6 +30,7 @@ from meterline.usage import (
 
 logger = structlog.get_logger()
 _EMPTY: Final = encode_pack([])
+_UNREAD: Final = (BlockState.MAKING, BlockState.GONE)
 _ENDS: Final = 2  # packs that end slices: the last sealed record stays in the log
 
 
@@ -174,9 +175,10 @@ class Eraser:
         return begins if erasure.log == self._stores.log.number else erasure.ends
 
     async def _old_blocks(self, erasure: Erasure) -> list[int]:
-        """Blocks that have the name and are to go: those that nobody reads, whose rows came back or
-        are about to be dropped, and replaced ones of before it was settled, until all have read
-        them. One that is read has no rows of before under it, whenever it was made by its clock.
+        """Blocks that have the name and are to go: those that nobody reads, in the making or with
+        rows that came back, and replaced ones of before it was settled, until all have read them.
+        One that is read has no rows of before under it, whenever it was made by its clock; nor has
+        one that was replaced since.
         """
         numbers = await self._stores.rows.blocks_with(erasure)
         if not numbers:
@@ -187,10 +189,10 @@ class Eraser:
         states = {it.number: it.state for it in there}
 
         def is_old(number: int) -> bool:
-            state = states.get(number)
-            if number not in recorded or state is BlockState.GONE:
+            if number not in recorded or states.get(number) in _UNREAD:
                 return True
-            return state is not BlockState.READABLE and begun_at_ms(number) <= until_ms
+            readable = states.get(number) is BlockState.READABLE
+            return not readable and begun_at_ms(number) <= until_ms
 
         return [number for number in numbers if is_old(number)]
 

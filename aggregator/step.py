@@ -164,10 +164,12 @@ class Aggregator:
         await self._sealed(partition)
         if self._meters.come_first(self.partitions):
             await self.flush()
-        if not self._meters.let_end_beside(partition, self.partitions):
-            await self.seal(partition)
-        elif partition.slice is not None:
+        if partition.slice is None:  # it was dropped with what came first
+            return
+        if self._meters.let_end_beside(partition, self.partitions):
             partition.end_slice()
+        else:
+            await self.seal(partition)
 
     def _give_back(self, partition: Partition) -> None:
         """A damaged seen store gives way to a new one: the partition is prepared anew, and its open

@@ -262,7 +262,7 @@ class FaustWorker:
         # last: where the log is away, all else is done
         past = self._full or (self._uncounted and not self._counted)
         self._counted = self._uncounted = 0
-        for number in assigned & set(self._aggregator.partitions):
+        for number in assigned:
             with failures.kept():
                 if past and await self._look_past(number, now_ms):
                     await self._read_again(number)
@@ -281,8 +281,9 @@ class FaustWorker:
         """Of a partition that Faust does not bring now, because it waits, or brings all that it has
         of another one first that is not counted now, the log is asked for more. Whether it has.
         """
-        offset = self._aggregator.partitions[number].next_offset
-        looked_ms = self._past_looked_ms.get(number, 0)
+        if (partition := self._aggregator.partitions.get(number)) is None:
+            return False
+        offset, looked_ms = partition.next_offset, self._past_looked_ms.get(number, 0)
         if offset >= self._fed_end.get(number, 0) and passed(now_ms, looked_ms, PAST_LOOK_MS):
             self._past_looked_ms[number] = now_ms
             end = await self._aggregator.log.end(number)
@@ -294,9 +295,10 @@ class FaustWorker:
 
     async def _mind_silence(self, number: int, now_ms: int) -> None:
         """Where Faust does not bring what the log has, it is read from there."""
-        if self._full:
+        partition = self._aggregator.partitions.get(number)  # none: it was given back by a turn
+        if self._full or partition is None:
             return
-        offset = self._aggregator.partitions[number].next_offset
+        offset = partition.next_offset
         end = await self._lag.behind(number, offset, now_ms)
         if end is not None:
             logger.warning("faust_is_silent", partition=number, offset=offset, end=end)

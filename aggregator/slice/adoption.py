@@ -10,6 +10,7 @@ the old one; the new meters are filled in there.
 from collections.abc import Iterable, Mapping
 
 from aggregator.slice.background import Background
+from aggregator.slice.open_slice import OpenSlice
 from aggregator.slice.partition import Partition
 from meterline.event import decode_event, is_erased, position
 from meterline.limits import ADOPT_FOLDS_MAX, ADOPT_LOOKED_EVENTS, FILL_REVISIONS_MAX
@@ -35,25 +36,27 @@ class Adoption:
         self._background = Background()
 
     async def read(self, partitions: Iterable[Partition]) -> bool:
-        """Read what the next open slice lacks, if it is durable by now; whether there was one.
-        Raises `Unavailable`: call again, it goes on where it was.
+        """Read what the next open slice lacks, if it is durable by now; whether there was one. One
+        that ended again after its seal was refused is as good as open: it will be so again. Raises
+        `Unavailable`: call again, it goes on where it was.
         """
         self._background.begin()
         for partition in partitions:
-            before = partition.lacks_before
-            if before is not None and self.is_durable(partition, before):
-                await self._read_slice(partition, before)
-                return True
+            for slice_ in partition.unsealed():
+                before = slice_.lacks_before
+                if before is None or not (slice_ is partition.slice or slice_.refused):
+                    continue
+                if self.is_durable(partition, before):
+                    await self._read_slice(slice_, before)
+                    return True
         return False
 
     def is_durable(self, partition: Partition, before: int) -> bool:
         """Whether all events below an offset are in the usage store."""
         return partition.flushed_end >= before
 
-    async def _read_slice(self, partition: Partition, before: int) -> None:
+    async def _read_slice(self, slice_: OpenSlice, before: int) -> None:
         """It may be sealed or dropped meanwhile; then what is added to it is nobody's."""
-        slice_ = partition.slice
-        assert slice_ is not None, "only an open slice lacks something"
         log, number, first = slice_.id
         events = 0
         async for portion in self._usage.raw_events(log, number, [first], before, self._types):
@@ -131,8 +134,8 @@ class Meters:
             return True
         if await self._store.catalogue_version() <= self.catalogue.version:
             return False
-        slices = [it.slice for it in partitions.values() if it.slice is not None]
-        events = sum(slice_.border.events for slice_ in slices)
+        slices = [one for it in partitions.values() for one in it.unsealed()]
+        events = sum(slice_.border.events for slice_ in slices)  # what has ended may be open again
         newest = await self._store.catalogue()
         newer = next_catalogue(self.catalogue, newest, events, self._folds_max)
         self._begun = Adoption(self._usage, self.catalogue, self.measures, newer)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aggregator.slice.open_slice import OpenSlice
+from aggregator.slice.open_slice import OF_EVENTS, OpenSlice
 from meterline.usage import AccountRow, Counted
 
 Holdings = tuple[Mapping[str, Counted], AccountRow | None]
@@ -15,6 +15,12 @@ class Difference(NamedTuple):
 
     stored: Holdings
     expected: tuple[Mapping[str, Counted], AccountRow]
+
+    @property
+    def is_of_meters(self) -> bool:
+        """Whether events and their verdicts are all there: what differs was counted of them."""
+        (stored, account), (expected, due) = self.stored, self.expected
+        return account == due and all(stored.get(it) == expected.get(it) for it in OF_EVENTS)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)

@@ -40,7 +40,7 @@ from meterline.usage import (
 _EMPTY = Counted(0, 0)
 _DIFFERS = ("id", "the same source and id came before with another type, subject, time or data")
 _COPIES = ("", "")
-_OF_EVENTS = ("events", "rejects", "seen")
+OF_EVENTS = ("events", "rejects", "seen")
 _OF_REVISIONS = ("members", "rejected", "late_members")
 
 
@@ -67,7 +67,7 @@ class OpenSlice:
         self._events: list[EventRow] = []
         self._rejects: list[RejectRow] = []
         self._seen: list[SeenRow] = []
-        self._counted: dict[str, Counted] = dict.fromkeys((*_OF_EVENTS, *_OF_REVISIONS), _EMPTY)
+        self._counted: dict[str, Counted] = dict.fromkeys((*OF_EVENTS, *_OF_REVISIONS), _EMPTY)
         self._of_revisions: dict[tuple[str, int], Counted] = {}  # table, revision
         self._types: set[tuple[str, str]] = set()  # namespace and type of each new event,
         self._types_max = types_max  # or of so many: then more of them are not known
@@ -76,6 +76,7 @@ class OpenSlice:
         self.added_to = -1  # position of the last event that was added earlier to what is ahead
         self.borrowed = False  # some rows were made of what the store holds, not of the log
         self.spoiled = False  # and such events were erased: it must be read again
+        self.refused = False  # its seal was, since newer meters must be known first
 
     def look_ahead(self, measures: Measures) -> None:
         """Count by these as well from here on, for `adopt`. What was taken in before must be added
@@ -303,7 +304,7 @@ class OpenSlice:
             late_rows(members, self._late_before),
         )
         self._events, self._rejects, self._seen = [], [], []
-        for table in _OF_EVENTS:
+        for table in OF_EVENTS:
             fresh = counted(table, getattr(flush, table))
             self._counted[table] = together(self._counted[table], fresh)
         for table in _OF_REVISIONS:

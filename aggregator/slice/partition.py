@@ -153,6 +153,7 @@ class Partition:
         assert ended is not None, "no slice has ended"
         self._back_to(ended.slice.end, ended.append_ms)
         self.slice, self._append_ms_before = ended.slice, ended.append_ms_before
+        self.slice.refused = True
         if self._ahead and not self.slice.looks_ahead(self._ahead):  # what was read stays
             self.slice.look_ahead(self._ahead)
 

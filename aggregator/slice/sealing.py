@@ -97,11 +97,12 @@ class Sealer:
         self, partition: Partition, slice_: OpenSlice, difference: Difference, at_ms: int
     ) -> None:
         """A slice differs from what is stored of it. By older meters than its seal's nothing is
-        judged, nor by those that are about to go: their rows may be dropped. Nor is what the store
-        itself has told. New ones do not matter.
+        judged, nor by those that are about to go, where only what they count differs: their rows
+        may be dropped. Nor is what the store itself has told. New ones do not matter.
         """
         sealed_by = await self.sealed_by(slice_.id)
-        outdated = bool(self._meters.gone) or self._meters.catalogue.version < (sealed_by or 0)
+        fewer = self._meters.gone and (sealed_by is not None or difference.is_of_meters)
+        outdated = fewer or self._meters.catalogue.version < (sealed_by or 0)
         if outdated or (slice_.borrowed and sealed_by is not None):
             partition.drop_slice()  # an empty one, too: it is read again
             if outdated:

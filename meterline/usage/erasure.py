@@ -202,8 +202,8 @@ class ErasureLedger(Protocol):
         ...
 
     async def settle(self, erasure_id: str, now_ms: int) -> None:
-        """Nothing under the name is left in the stores, but in blocks that were begun before and
-        are given up. It is settled at `now_ms`, or when the last block was begun if that is later.
+        """Nothing under the name is left in the stores, but in blocks that are not read any more.
+        Those in the making are given up.
         """
         ...
 

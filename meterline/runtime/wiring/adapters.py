@@ -216,12 +216,12 @@ async def open_all(
     integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
     await integrity.begin(str(ULID()), settings.usage_lost)
     await check_not_older(seal_ledger, holdings, log.number, integrity.store_id, integrity.last)
+    catalogue = SqlCatalogueStore(database, settings.meters_max)
+    await check_revisions_known(catalogue, holdings, integrity.store_id)
     if settings.usage_lost is not None:
         hint = needless_message(settings.usage_lost, integrity.store_id)
         logger.warning("usage_lost", hint=hint)
     await holdings.name_servers(integrity.store_id)
-    catalogue = SqlCatalogueStore(database, settings.meters_max)
-    await check_revisions_known(catalogue, holdings, integrity.store_id)
     subjects = SqlSubjectStore(database)
     reading = integrity.beside(ClickHouseHoldings(usage.connection.lane(READING)))
     # the life of one server can be held to, that of several cannot

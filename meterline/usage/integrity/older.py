@@ -79,10 +79,11 @@ async def check_revisions_known(
     """Raise `Unsuitable` with words where the usage store, which has the id `known`, has rows of a
     revision that the control store has not numbered yet.
     """
-    if await store.revision_above(await catalogue.catalogue_version()) is None:
+    newest = await store.revision_above(await catalogue.catalogue_version())
+    if newest is None:
         return
-    numbered = await catalogue.catalogue_version()  # others may have made meters in between
-    if (newest := await store.revision_above(numbered)) is not None:
+    numbered = await catalogue.catalogue_version()  # a number is given before it is counted by
+    if newest > numbered:
         lacks = f"revision {newest} of a meter was counted"
         raise Unsuitable(_message(lacks, f"revisions up to {numbered}", known))
 

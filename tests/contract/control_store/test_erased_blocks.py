@@ -43,19 +43,3 @@ async def test_no_block_becomes_readable_but_with_the_switch(
     assert await masks.all() != before
     states = {it.number: it.state.value for it in await ledger.blocks(log)}
     assert states == {old.number: "replaced", other.number: "gone", new.number: "readable"}
-
-
-async def test_it_is_settled_when_its_last_block_was_begun(
-    store: SqlErasureStore, control_database: Database
-) -> None:
-    """Whoever settles it may have slept since he looked at his clock."""
-    log = await SqlProgressStore(control_database).register_log("log", 1)
-    asked = await store.ask("n", NAME, NOW)
-    await store.set_borders(asked.id, log, {0: 0}, NOW)
-    await store.begin_copying(asked.id, NOW)
-    await store.switch(asked.id, [], NOW)
-    late = Block(block_number(NOW + 900_000, 1), log, (Stretch(0, 0, 5),), 0, 9)
-    await SqlBlockLedger(control_database).begin(late)
-    await store.settle(asked.id, NOW)
-    (settled,) = await store.unfinished()
-    assert settled.settled_at_ms == NOW + 900_000

@@ -14,7 +14,6 @@ from meterline.usage import (
     Hidden,
     Renewal,
     SliceId,
-    begun_at_ms,
     erased_from,
     hidden_of,
     pseudonym_of,
@@ -165,8 +164,7 @@ class ErasuresState:
         if self.records[name].state is ErasureState.SWITCHED:
             self._give_up(now_ms)
             self.blocks_before[name] = {*self._blocks.records, *self._blocks.rows}
-            settled_ms = max(now_ms, begun_at_ms(max(self._blocks.records, default=0)))
-            self._put(name, state=ErasureState.SETTLED, settled_at_ms=settled_ms)
+            self._put(name, state=ErasureState.SETTLED, settled_at_ms=now_ms)
 
     def finish(self, name: str, now_ms: int) -> None:
         if self.records[name].state is ErasureState.SETTLED:

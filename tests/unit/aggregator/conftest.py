@@ -8,9 +8,12 @@ import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sqlite_log import open_sqlite_log
+from meterline.limits import SLICE_SPAN_MS
+from meterline.meter import Aggregation
 from tests.unit.aggregator.dropping import NUMBERS, Dropping
+from tests.unit.aggregator.held import Held
 from tests.unit.aggregator.minutes import Minutes
-from tests.unit.aggregator.world import PARTITIONS, Hands, World
+from tests.unit.aggregator.world import PARTITIONS, Hands, Meters, World, numbered
 
 
 @pytest.fixture
@@ -39,3 +42,17 @@ async def minutes(world: World, fresh_numbers: Iterator[int]) -> AsyncIterator[M
     await made.begin()
     yield made
     world.usage.read_blocks(None)
+
+
+@pytest.fixture
+async def held(world: World, fresh_numbers: Iterator[int]) -> AsyncIterator[Held]:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.SUM, next(fresh_numbers))
+    await world.send(numbered(0, 60))
+    world.clock.at_ms += SLICE_SPAN_MS
+    await world.send(numbered(0, 30))  # copies of what is not sealed
+    await world.send(numbered(60, 90))
+    made = Held(world, meters, meter)
+    yield made
+    made.may.set()
+    await made.worker.close_all()

@@ -43,7 +43,6 @@ from meterline.usage import (
     ErasureState,
     Renewal,
     SliceId,
-    begun_at_ms,
     pseudonym_of,
 )
 
@@ -210,10 +209,7 @@ class SqlErasureStore(SqlStore):
         erasure = await _locked(connection, erasure_id)
         if erasure is not None and erasure.state is ErasureState.SWITCHED:
             await _give_up_blocks(connection, now_ms)
-            newest = select(func.coalesce(func.max(blocks.c.number), 0))
-            latest = await fetch_int(connection, newest)
-            settled_ms = max(now_ms, begun_at_ms(latest))  # whoever asked may have slept
-            await _move(connection, erasure, ErasureState.SETTLED, settled_at_ms=settled_ms)
+            await _move(connection, erasure, ErasureState.SETTLED, settled_at_ms=now_ms)
 
     @writes
     async def finish(self, connection: Connection, erasure_id: str, now_ms: int) -> None:

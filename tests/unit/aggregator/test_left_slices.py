@@ -14,6 +14,7 @@ from meterline.backends.control_store.tables.meters import logs
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
+from meterline.ports import OutdatedMeters
 from meterline.usage import Flush, Seal, SliceDifference, SliceId
 from tests.unit.aggregator.audited import Audited, Touch, tally_added, tally_changed, tally_deleted
 from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered, taken_on
@@ -148,7 +149,8 @@ async def test_by_meters_that_are_about_to_go_nothing_is_judged(
 
 
 async def is_read_again(late: Late) -> None:
-    await late.seal()
+    with pytest.raises(OutdatedMeters):
+        await late.seal()
     assert await late.recorded() == []
     assert late.late.partitions[0].next_offset == late.slice_id.slice
     await late.world.run(late.late)

@@ -139,7 +139,7 @@ SLICE: Final = (
     ),
     Arrow(
         "aggregator/slice/sealing.py::Sealer.conclude",
-        "self._differs",
+        "self._judge",
         "aggregator",
         "aggregator",
         "if they differ: read the slice again",

@@ -45,6 +45,23 @@ class Held:
             await self.worker.settle_seals()
             await asyncio.sleep(0)
 
+    async def first_sealed(self) -> None:
+        """All that the log has is counted, and of each partition the first slice is sealed."""
+        self.may.set()
+        await self.count()
+        await sealed(self.worker)
+
+    def refuse_old_meters(self, *numbers: int) -> None:
+        """Seals of these partitions, or of all, are refused if they are by older meters."""
+        before, of = self._seal, numbers or range(PARTITIONS)
+
+        async def refusing(seal: Seal) -> None:
+            if seal.partition in of and seal.catalogue < self.meters.version:
+                raise OutdatedMeters("by newer ones")
+            await before(seal)
+
+        self._seal = refusing
+
     async def newer_meters(self, number: int) -> None:
         """Another meter, of which open slices lack nothing that is durable."""
         self.meters.add(Aggregation.COUNT, number)

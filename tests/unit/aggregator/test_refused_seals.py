@@ -57,14 +57,7 @@ async def test_whoever_waits_for_newer_meters_does_what_these_wait_for(
     held.free.add(0)
     await held.count()
     await held.newer_meters(next(fresh_numbers))
-    before = held._seal  # noqa: SLF001
-
-    async def outdated(seal: Seal) -> None:
-        if seal.partition == 1 and seal.catalogue < held.meters.version:
-            raise OutdatedMeters("by newer ones")
-        await before(seal)
-
-    held._seal = outdated  # noqa: SLF001
+    held.refuse_old_meters(1)
     held.may.set()
     held.world.clock.at_ms += SLICE_SPAN_MS
     await held.world.send(numbered(90, 120))
@@ -87,9 +80,7 @@ async def test_rows_of_meters_that_go_are_not_judged(
 ) -> None:
     """Another worker, which knows newer meters, drops them again and again."""
     gone = held.meters.meters[0]
-    held.may.set()
-    await held.count()
-    await sealed(held.worker)
+    await held.first_sealed()
     await held.next_slices()
     await held.worker.flush()
     held.meters.add(Aggregation.COUNT, next(fresh_numbers))
@@ -113,9 +104,7 @@ async def test_rows_of_meters_that_go_are_not_judged(
 async def test_events_that_are_lost_are_told_though_meters_come_and_go(
     held: Held, fresh_numbers: Iterator[int]
 ) -> None:
-    held.may.set()
-    await held.count()
-    await sealed(held.worker)
+    await held.first_sealed()
     await held.next_slices()
     await held.worker.flush()
     count_back = held.world.usage.count_back
@@ -141,14 +130,7 @@ async def test_a_slice_that_ends_again_before_it_was_read_is_read_all_the_same(
     held: Held, fresh_numbers: Iterator[int], *, agent_first: bool
 ) -> None:
     """With Faust, records come in as soon as a turn is over."""
-    before = held._seal  # noqa: SLF001
-
-    async def outdated(seal: Seal) -> None:
-        if seal.catalogue < held.meters.version:
-            raise OutdatedMeters("by newer ones")
-        await before(seal)
-
-    held._seal = outdated  # noqa: SLF001
+    held.refuse_old_meters()
     await held.count()
     held.meters.add(Aggregation.COUNT, next(fresh_numbers))
     held.may.set()

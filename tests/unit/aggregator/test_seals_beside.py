@@ -71,9 +71,7 @@ async def test_a_newer_catalogue_waits_for_seals_by_the_one_before(
 async def test_newer_meters_that_are_ready_come_before_the_end_of_a_slice(
     held: Held, fresh_numbers: Iterator[int]
 ) -> None:
-    held.may.set()
-    await held.count()
-    await sealed(held.worker)
+    await held.first_sealed()
     held.may.clear()
     await held.newer_meters(next(fresh_numbers))
     await held.next_slices()
@@ -86,9 +84,7 @@ async def test_newer_meters_that_are_ready_come_before_the_end_of_a_slice(
 async def test_a_slice_ends_behind_the_flush_that_brings_newer_meters(
     held: Held, fresh_numbers: Iterator[int]
 ) -> None:
-    held.may.set()
-    await held.count()
-    await sealed(held.worker)
+    await held.first_sealed()
     await held.newer_meters(next(fresh_numbers))
     assert await held.worker.flush_soon()
     assert held.worker.catalogue.version < held.meters.version, "it is on its way"

@@ -31,7 +31,7 @@ def flush_due(
     bounds: FlushBounds, held: Unflushed, flushed_ms: int, now_ms: int, *, has_news: bool
 ) -> bool:
     """Whether a flush is to begin; the one before began at `flushed_ms`. Where much came in since,
-    the interval is half as long again: that spares a third of the rows.
+    the interval is longer: that spares half of the rows.
     """
     if held.events >= bounds.events or held.bytes >= bounds.bytes:
         return True

@@ -278,12 +278,16 @@ def by_generation(keys: bytes, horizon_ms: int) -> Iterator[tuple[int, memoryvie
 
 def _opened(folder: Path, cache_bytes: int) -> Rdict:
     """The store in a folder; one that is damaged is set aside, for it can be rebuilt."""
+    options = _options(cache_bytes)
+    # Options alone are not enough: where a store is there already, the library takes what its file
+    # of options says. That leaves out filters, and gives it a cache of its own.
+    families = {"default": options}
     try:
         with _damage_named(folder):
-            return Rdict(str(folder), _options(cache_bytes))
+            return Rdict(str(folder), options, families)
     except SeenDamaged as error:
         _set_aside(folder, str(error))
-    return Rdict(str(folder), _options(cache_bytes))
+    return Rdict(str(folder), options, families)
 
 
 def _set_aside(folder: Path, reason: str) -> None:

@@ -287,7 +287,7 @@ class Settings(BaseSettings):
         default=limits.FLUSH_INTERVAL_MS,
         ge=10,
         le=60_000,
-        description="How often counts are written, in milliseconds; half as long again while more "
+        description="How often counts are written, in milliseconds; 2.25 times as long while more "
         "than 20,000 events come in meanwhile. Change it to trade freshness for fewer inserts.",
         examples=[1_000],
     )

@@ -8,7 +8,7 @@ from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.ports import OutdatedMeters
 from meterline.usage import Seal
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, sealed
+from tests.unit.aggregator.world import LOOK_S, PARTITIONS, Meters, World, numbered, sealed
 
 
 class Held:
@@ -43,7 +43,7 @@ class Held:
         await self.worker.flush()
         while self.worker.is_sealing and self.asked < PARTITIONS:
             await self.worker.settle_seals()
-            await asyncio.sleep(0)
+            await asyncio.sleep(LOOK_S)
 
     async def first_sealed(self) -> None:
         """All that the log has is counted, and of each partition the first slice is sealed."""
@@ -106,7 +106,7 @@ class Held:
         await self.worker.flush()
         while self.waiting() != numbers:
             await self.worker.settle_seals()
-            await asyncio.sleep(0)
+            await asyncio.sleep(LOOK_S)
 
     def ends(self) -> list[int]:
         return [it.sealed_end for it in self.worker.partitions.values()]

@@ -9,7 +9,7 @@ from meterline.meter import Aggregation
 from meterline.ports import SeenDamaged
 from meterline.usage import Flush, TallyRow
 from tests.unit.aggregator.held import Held
-from tests.unit.aggregator.world import PARTITIONS, numbered, sealed, taken_on
+from tests.unit.aggregator.world import LOOK_S, PARTITIONS, numbered, sealed, taken_on
 
 
 async def test_what_follows_is_counted_meanwhile_and_knows_what_came_before(held: Held) -> None:
@@ -146,7 +146,7 @@ async def test_a_seen_store_that_breaks_when_a_seal_is_set_is_made_anew(held: He
     held.may.set()
     while held.worker.partitions:
         await held.worker.settle_seals()
-        await asyncio.sleep(0)
+        await asyncio.sleep(LOOK_S)
     await held.world.run(held.worker, seal=True)
     await held.world.check(held.meter)
     assert len(list((held.world.folder / "seen").glob("*/*.damaged-1"))) == PARTITIONS

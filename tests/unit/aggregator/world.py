@@ -28,6 +28,7 @@ from meterline.usage import EventRow, SliceId, UsageQuery
 HORIZON_MS = 35 * 86_400_000
 PARTITIONS = 2
 AT_ONCE = Intervals(FlushBounds(0, 1, FLUSH_BYTES), 0)  # flushed whenever something was taken in
+LOOK_S = 0.001  # between two looks: whoever looks all the time takes the processor from who works
 
 
 async def taken_on(worker: Aggregator) -> bool:
@@ -45,7 +46,7 @@ async def sealed(worker: Aggregator) -> None:
     while worker.is_sealing:
         await worker.flush()
         await worker.settle_seals()
-        await asyncio.sleep(0)
+        await asyncio.sleep(LOOK_S)
 
 
 class Killed(BaseException):

@@ -57,6 +57,23 @@ def test_keys_are_not_kept_in_memory(tmp_path: Path, cache_bytes: int) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+def test_a_store_that_was_there_has_filters_and_the_shared_cache(
+    tmp_path: Path, restarts: int
+) -> None:
+    rng, cache_bytes = Random(9), 3 * MIB
+    for _ in range(restarts):
+        RocksSeenStore(tmp_path, HORIZON_MS, cache_bytes).close()
+    store = RocksSeenStore(tmp_path, HORIZON_MS, cache_bytes)
+    store.apply(in_order(slice_of(rng, 0)), SLICE)
+    store._store.flush()  # noqa: SLF001 - what is in memory has no filter of files
+    assert held(store, "block-cache-capacity") == cache_bytes
+    told = str(store._store.property_value("rocksdb.aggregated-table-properties"))  # noqa: SLF001
+    found = dict(part.strip().split("=", 1) for part in told.split(";") if "=" in part)
+    assert int(found["filter block size"]) > SLICE, told  # ten bits a key
+    store.close()
+
+
 @given(steps=st.lists(st.integers(0, 40), max_size=30), horizon_ms=st.integers(1, 60))
 def test_rows_are_cut_where_their_generation_changes(steps: list[int], horizon_ms: int) -> None:
     at_ms, rows = 0, []

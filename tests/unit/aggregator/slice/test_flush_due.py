@@ -15,8 +15,8 @@ FEW, MANY = Unflushed(1, 700), Unflushed(FLUSH_LARGE_EVENTS + 1, 700)
         (FEW, 999, False),
         (FEW, 1_000, True),
         (Unflushed(FLUSH_LARGE_EVENTS, 700), 1_000, True),
-        (MANY, 1_499, False),
-        (MANY, 1_500, True),
+        (MANY, 2_249, False),
+        (MANY, 2_250, True),
         # bounds come before the time
         (Unflushed(65_535, 999_999), 0, False),
         (Unflushed(65_536, 700), 0, True),

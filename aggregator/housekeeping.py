@@ -21,6 +21,7 @@ from meterline.limits import (
     CLAIM_IDLE_MS,
     CLAIM_INTERVAL_MS,
     CLAIM_MOVED_MS,
+    FLUSH_BEHIND_MS,
     IDLE_SLICE_MS,
     LAYOUT_LOOK_MS,
     OPEN_SLICES_BYTES_MIN,
@@ -210,8 +211,14 @@ class Housekeeping:
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
-        bounds, held = self._intervals.flush, aggregator.unflushed
-        if not flush_due(bounds, held, self._flushed_ms, now_ms, has_news=aggregator.has_news):
+        if not flush_due(
+            self._intervals.flush,
+            aggregator.unflushed,
+            self._flushed_ms,
+            now_ms,
+            has_news=aggregator.has_news,
+            is_behind=self.behind_ms(now_ms) > FLUSH_BEHIND_MS,
+        ):
             return False
         if not await aggregator.flush_soon():
             return False

@@ -102,6 +102,7 @@ FLUSH_EVENTS: Final = 65_536  # a flush is due after so many events,
 FLUSH_BYTES: Final = 48 * 1024 * 1024  # or so much memory: another of the kind is on its way
 FLUSH_LARGE_EVENTS: Final = 20_000  # in an interval; of more the next flush is later, so many times
 FLUSH_STRETCH: Final = 2.25  # as late: 45,000 events have less than one row of tallies each
+FLUSH_BEHIND_MS: Final = 5_000  # so far behind the log it is later, too: fewer rows, more events
 EVENT_ROWS_BYTES: Final = 768  # of memory, which the rows of an event take besides its text
 TALLIES_HASHED_AT_ONCE: Final = 4_096  # some ten milliseconds: a gateway may share the loop
 UNFLUSHED_BYTES_MAX: Final = 60 * 1024 * 1024  # of memory, in no flush yet: then counting waits
@@ -117,7 +118,8 @@ SEALS_AT_ONCE_MAX: Final = 2  # of a worker: slices of all partitions end at one
 # seal asks the usage store for all of its slice
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
-INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
+INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand,
+MINUTES_REMEMBERED_MAX: Final = 4_096  # and minutes that they lie in
 TEXTS_SHARED_MAX: Final = 16_384  # subjects and the like of events: some MB, then it begins anew
 FLUSH_MONTHS_MAX: Final = 50  # ClickHouse refuses an insert that spans over 100 of its partitions
 HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace

@@ -28,13 +28,19 @@ class FlushBounds:
 
 
 def flush_due(
-    bounds: FlushBounds, held: Unflushed, flushed_ms: int, now_ms: int, *, has_news: bool
+    bounds: FlushBounds,
+    held: Unflushed,
+    flushed_ms: int,
+    now_ms: int,
+    *,
+    has_news: bool,
+    is_behind: bool,
 ) -> bool:
     """Whether a flush is to begin; the one before began at `flushed_ms`. Where much came in since,
-    the interval is longer: that spares half of the rows.
+    or counting is behind the log, the interval is longer: that spares half of the rows.
     """
     if held.events >= bounds.events or held.bytes >= bounds.bytes:
         return True
-    large = held.events > FLUSH_LARGE_EVENTS
+    large = is_behind or held.events > FLUSH_LARGE_EVENTS
     pause_ms = int(bounds.interval_ms * (FLUSH_STRETCH if large else 1))
     return has_news and passed(now_ms, flushed_ms, pause_ms)

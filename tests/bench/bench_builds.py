@@ -2,8 +2,9 @@
 taken and counted, as many as go, and then at 0.8 of the older build's rate; the processor time of
 each role for an event.
 
-`METERLINE_BENCH_BEFORE=CHECKOUT python -m tests.bench.bench_builds 16` for 16 partitions. The older
-checkout has an environment of its own (`make install`).
+`METERLINE_BENCH_BEFORE=CHECKOUT python -m tests.bench.bench_builds 16` for 16 partitions, `16/8`
+for 16 of the older build and 8 of this one, which are the defaults on Kafka. The older checkout has
+an environment of its own (`make install`).
 """
 
 import os
@@ -85,18 +86,19 @@ def _told(name: str, figures: Figures) -> None:
     say(f"  {name:7} {figures.rate:8,.0f} events/s; us an event: {used}")
 
 
-def compare(builds: dict[str, Path], servers: Servers, partitions: int) -> None:
+def compare(builds: dict[str, Path], servers: Servers, partitions: dict[str, int]) -> None:
     """Take the turns and say what came of them."""
-    say(f"{partitions} partitions, as many events as are counted:")
+    numbers = " and ".join(f"{number} {name}" for name, number in partitions.items())
+    say(f"partitions: {numbers}; as many events as are counted:")
     found: dict[str, list[Figures]] = {name: [] for name in builds}
     for name in (*builds, *builds):
-        found[name].append(turn(builds[name], servers, partitions))
+        found[name].append(turn(builds[name], servers, partitions[name]))
         _told(name, found[name][-1])
     before, now = (median(it.rate for it in found[name]) for name in builds)
     say(f"  {now / before:.2f} times the rate")
     say(f"at {STEADY_SHARE:.1f} of the older build's rate:")
     for name, build in builds.items():
-        _told(name, turn(build, servers, partitions, STEADY_SHARE * before))
+        _told(name, turn(build, servers, partitions[name], STEADY_SHARE * before))
 
 
 def main() -> None:
@@ -106,8 +108,9 @@ def main() -> None:
     builds = {"before": Path(os.environ.pop(BEFORE)), "now": Path.cwd()}  # no role knows it
     with own_servers() as own:
         servers = Servers(own.kafka.url, own.clickhouse.url, own.postgres.url)
-        for partitions in [int(word) for word in sys.argv[1:]] or [16]:
-            compare(builds, servers, partitions)
+        for word in sys.argv[1:] or ["16"]:
+            first, _, second = word.partition("/")
+            compare(builds, servers, {"before": int(first), "now": int(second or first)})
 
 
 if __name__ == "__main__":

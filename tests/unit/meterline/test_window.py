@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from meterline.window import (
@@ -133,6 +133,34 @@ def test_instants_are_written_and_read_back(at_ms: int) -> None:
         exact = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
         assert datetime.fromisoformat(written) == exact
     assert len(rfc3339_ms(at_ms)) == len("2026-01-31T00:00:00.000Z")
+
+
+@given(
+    INSTANTS,
+    st.lists(st.tuples(st.integers(0, 23), st.sampled_from("0123456789TtZz .,:+-_\u0663\uff16"))),
+)
+@example(0, [(17, "6")])
+@example(0, [(17, "\u0663")])
+@example(0, [(22, "\uff16")])
+@example(0, [(21, "_")])
+@example(0, [(20, "+")])
+@example(DAY_MS - MINUTE_MS, [(17, "6"), (20, "5")])
+def test_the_usual_spelling_is_read_as_any_other(
+    at_ms: int, changes: list[tuple[int, str]]
+) -> None:
+    """Another digit behind the milliseconds makes it an unusual one, of the same instant."""
+
+    def read(text: str) -> int | None:
+        try:
+            return parse_instant(text)
+        except ValueError:
+            return None
+
+    letters = list(rfc3339_ms(at_ms))
+    for at, letter in changes[:3]:
+        letters[at] = letter
+    usual = "".join(letters)
+    assert read(usual) == read(f"{usual[:-1]}0{usual[-1]}")
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,18 @@ FEW, MANY = Unflushed(1, 700), Unflushed(FLUSH_LARGE_EVENTS + 1, 700)
     ],
 )
 def test_when_a_flush_is_due(held: Unflushed, passed_ms: int, *, due: bool) -> None:
-    assert flush_due(BOUNDS, held, 5_000, 5_000 + passed_ms, has_news=True) is due
+    now_ms = 5_000 + passed_ms
+    assert flush_due(BOUNDS, held, 5_000, now_ms, has_news=True, is_behind=False) is due
+
+
+@pytest.mark.parametrize(
+    ("held", "passed_ms", "due"),
+    [(FEW, 2_249, False), (FEW, 2_250, True), (Unflushed(65_536, 700), 0, True)],
+)
+def test_who_is_behind_writes_less_often(held: Unflushed, passed_ms: int, *, due: bool) -> None:
+    now_ms = 5_000 + passed_ms
+    assert flush_due(BOUNDS, held, 5_000, now_ms, has_news=True, is_behind=True) is due
 
 
 def test_without_news_only_bounds_count() -> None:
-    assert not flush_due(BOUNDS, Unflushed(0, 0), 0, 10_000, has_news=False)
+    assert not flush_due(BOUNDS, Unflushed(0, 0), 0, 10_000, has_news=False, is_behind=False)

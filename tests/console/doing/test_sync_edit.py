@@ -1,6 +1,7 @@
 """A sync is changed: what changes, and from when, stands there before it is saved."""
 
 import re
+from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import expect
 
@@ -12,6 +13,12 @@ from tests.journey.receiver import Receiver
 READ_MS = 60_000
 
 
+def _start_at() -> str:
+    """Days begin half a day from now: in the first hour of one, it would take over at once."""
+    begin = datetime.now(UTC) + timedelta(hours=12)
+    return f"2026-01-01T{begin:%H}:00:00Z"
+
+
 def _sync(server: Server, slug: str) -> None:
     server.made(
         f"{API}/reports",
@@ -19,7 +26,7 @@ def _sync(server: Server, slug: str) -> None:
             "slug": slug,
             "meter_id_or_key": "tokens",
             "type": "webhook",
-            "schedule": {"interval": "1h", "start_at": "2026-01-01T00:00:00Z"},
+            "schedule": {"interval": "1h", "start_at": _start_at()},
             "endpoint": {"url": AWAY, "headers": {"X-Api-Key": "of-before"}},
         },
     )
@@ -41,7 +48,7 @@ def test_what_changes_and_from_when_is_told_before_it_is_saved(
     page.keyboard.press("ArrowUp")  # every day
     schedule = changes.get_by_role("row").filter(has_text="every hour")
     expect(schedule).to_contain_text("every day", timeout=READ_MS)
-    expect(schedule).to_contain_text(re.compile(r"Windows from \d{4}-\d\d-\d\d 00:00:00 on"))
+    expect(schedule).to_contain_text(re.compile(r"Windows from \d{4}-\d\d-\d\d \d\d:00:00 on"))
     keyboard.check("model")
     body = page.get_by_label("The exact body")
     expect(body).to_contain_text('"groupBy":["model"]', timeout=READ_MS)

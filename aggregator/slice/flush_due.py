@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.catalogue_debounce import passed
-from meterline.limits import FLUSH_LARGE_EVENTS, FLUSH_STRETCH
+from meterline.limits import FLUSH_BEHIND_MS, FLUSH_LARGE_EVENTS, FLUSH_STRETCH
 
 
 class Unflushed(NamedTuple):
@@ -27,6 +27,13 @@ class FlushBounds:
     bytes: int
 
 
+def is_behind(bounds: FlushBounds, behind_ms: int) -> bool:
+    """Whether counting is behind the log for longer than an interval explains: what came in since
+    the last flush is behind by design.
+    """
+    return behind_ms > max(FLUSH_BEHIND_MS, 3 * bounds.interval_ms)
+
+
 def flush_due(
     bounds: FlushBounds,
     held: Unflushed,
@@ -37,7 +44,7 @@ def flush_due(
     is_behind: bool,
 ) -> bool:
     """Whether a flush is to begin; the one before began at `flushed_ms`. Where much came in since,
-    or counting is behind the log, the interval is longer: that spares half of the rows.
+    or counting is behind the log, the interval is longer: that spares rows.
     """
     if held.events >= bounds.events or held.bytes >= bounds.bytes:
         return True

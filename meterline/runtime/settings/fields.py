@@ -287,8 +287,9 @@ class Settings(BaseSettings):
         default=limits.FLUSH_INTERVAL_MS,
         ge=10,
         le=60_000,
-        description="How often counts are written, in milliseconds; 2.25 times as long while more "
-        "than 20,000 events come in meanwhile. Change it to trade freshness for fewer inserts.",
+        description="How often counts are written, in milliseconds. It is 2.25 times as long while "
+        "more than 20,000 events come in meanwhile, or counting is far behind the log. Change it "
+        "to trade freshness for fewer inserts.",
         examples=[1_000],
     )
     flush_events: memory.FlushEvents = limits.FLUSH_EVENTS

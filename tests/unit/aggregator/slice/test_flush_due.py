@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.slice.flush_due import FlushBounds, Unflushed, flush_due
+from aggregator.slice.flush_due import FlushBounds, Unflushed, flush_due, is_behind
 from meterline.limits import FLUSH_LARGE_EVENTS
 
 BOUNDS = FlushBounds(interval_ms=1_000, events=65_536, bytes=1_000_000)
@@ -41,3 +41,19 @@ def test_who_is_behind_writes_less_often(held: Unflushed, passed_ms: int, *, due
 
 def test_without_news_only_bounds_count() -> None:
     assert not flush_due(BOUNDS, Unflushed(0, 0), 0, 10_000, has_news=False, is_behind=False)
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "behind_ms", "behind"),
+    [
+        (1_000, 5_000, False),
+        (1_000, 5_001, True),
+        # as long as an interval, and a pause between looks: nothing is late
+        (10_000, 11_500, False),
+        (60_000, 66_000, False),
+        (10_000, 30_001, True),
+    ],
+)
+def test_an_interval_is_no_lag(interval_ms: int, behind_ms: int, *, behind: bool) -> None:
+    bounds = FlushBounds(interval_ms, 65_536, 1_000_000)
+    assert is_behind(bounds, behind_ms) is behind

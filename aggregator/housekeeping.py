@@ -11,7 +11,7 @@ from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
 from aggregator.failures import Failures
 from aggregator.retention import Retention
-from aggregator.slice.flush_due import FlushBounds, flush_due, is_behind
+from aggregator.slice.flush_due import FlushBounds, flush_due
 from aggregator.slice.partition import Partition
 from aggregator.slice.room import Room
 from aggregator.step import Aggregator
@@ -216,7 +216,7 @@ class Housekeeping:
             self._flushed_ms,
             now_ms,
             has_news=aggregator.has_news,
-            is_behind=is_behind(self._intervals.flush, self.behind_ms(now_ms)),
+            behind_ms=self.behind_ms(now_ms),
         ):
             return False
         if not await aggregator.flush_soon():

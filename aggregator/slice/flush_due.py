@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aggregator.catalogue_debounce import passed
-from meterline.limits import FLUSH_BEHIND_MS, FLUSH_LARGE_EVENTS, FLUSH_STRETCH
+from meterline.limits import (
+    FLUSH_BEHIND_INTERVALS,
+    FLUSH_BEHIND_MS,
+    FLUSH_LARGE_EVENTS,
+    FLUSH_STRETCH,
+)
 
 
 class Unflushed(NamedTuple):
@@ -27,13 +32,6 @@ class FlushBounds:
     bytes: int
 
 
-def is_behind(bounds: FlushBounds, behind_ms: int) -> bool:
-    """Whether counting is behind the log for longer than an interval explains: what came in since
-    the last flush is behind by design.
-    """
-    return behind_ms > max(FLUSH_BEHIND_MS, 3 * bounds.interval_ms)
-
-
 def flush_due(
     bounds: FlushBounds,
     held: Unflushed,
@@ -41,13 +39,15 @@ def flush_due(
     now_ms: int,
     *,
     has_news: bool,
-    is_behind: bool,
+    behind_ms: int,
 ) -> bool:
     """Whether a flush is to begin; the one before began at `flushed_ms`. Where much came in since,
-    or counting is behind the log, the interval is longer: that spares rows.
+    or counting is behind the log, the interval is longer: that spares rows. `behind_ms` counts as
+    that only beyond a few intervals: what came in since the last flush is behind by design.
     """
     if held.events >= bounds.events or held.bytes >= bounds.bytes:
         return True
-    large = is_behind or held.events > FLUSH_LARGE_EVENTS
-    pause_ms = int(bounds.interval_ms * (FLUSH_STRETCH if large else 1))
+    is_behind = behind_ms > max(FLUSH_BEHIND_MS, FLUSH_BEHIND_INTERVALS * bounds.interval_ms)
+    is_longer = is_behind or held.events > FLUSH_LARGE_EVENTS
+    pause_ms = int(bounds.interval_ms * (FLUSH_STRETCH if is_longer else 1))
     return has_news and passed(now_ms, flushed_ms, pause_ms)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.slice.flush_due import FlushBounds, Unflushed, flush_due, is_behind
+from aggregator.slice.flush_due import FlushBounds, Unflushed, flush_due
 from meterline.limits import FLUSH_LARGE_EVENTS
 
 BOUNDS = FlushBounds(interval_ms=1_000, events=65_536, bytes=1_000_000)
@@ -27,7 +27,7 @@ FEW, MANY = Unflushed(1, 700), Unflushed(FLUSH_LARGE_EVENTS + 1, 700)
 )
 def test_when_a_flush_is_due(held: Unflushed, passed_ms: int, *, due: bool) -> None:
     now_ms = 5_000 + passed_ms
-    assert flush_due(BOUNDS, held, 5_000, now_ms, has_news=True, is_behind=False) is due
+    assert flush_due(BOUNDS, held, 5_000, now_ms, has_news=True, behind_ms=0) is due
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_when_a_flush_is_due(held: Unflushed, passed_ms: int, *, due: bool) -> N
 )
 def test_who_is_behind_writes_less_often(held: Unflushed, passed_ms: int, *, due: bool) -> None:
     now_ms = 5_000 + passed_ms
-    assert flush_due(BOUNDS, held, 5_000, now_ms, has_news=True, is_behind=True) is due
+    assert flush_due(BOUNDS, held, 5_000, now_ms, has_news=True, behind_ms=5_001) is due
 
 
 def test_without_news_only_bounds_count() -> None:
-    assert not flush_due(BOUNDS, Unflushed(0, 0), 0, 10_000, has_news=False, is_behind=False)
+    assert not flush_due(BOUNDS, Unflushed(0, 0), 0, 10_000, has_news=False, behind_ms=0)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,5 @@ def test_without_news_only_bounds_count() -> None:
 )
 def test_an_interval_is_no_lag(interval_ms: int, behind_ms: int, *, behind: bool) -> None:
     bounds = FlushBounds(interval_ms, 65_536, 1_000_000)
-    assert is_behind(bounds, behind_ms) is behind
+    due = flush_due(bounds, FEW, 0, interval_ms, has_news=True, behind_ms=behind_ms)
+    assert due is not behind

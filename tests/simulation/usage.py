@@ -72,6 +72,7 @@ class UsageState:
         self.redacted: set[tuple[str, Identity]] = set()
         self.forgets_share = 0.0
         self.forgets: random.Random | None = None  # whoever draws which rows are lost in silence
+        self.late_forgotten: set[SliceId] = set()  # slices of which it lost late rows
 
     def forgets_by(self, rng: random.Random, share: float) -> None:
         """From now on it forgets rows of this share of the flushes."""
@@ -172,6 +173,8 @@ class UsageState:
         left = {name: getattr(flush, name) for stage in STAGES for name in stage}
         table = rng.choice([name for name, rows in left.items() if rows])
         left[table] = [row for row in left[table] if rng.random() < 0.3]
+        if table.startswith("late"):
+            self.late_forgotten.update(SliceId(*it[:3]) for it in getattr(flush, table))
         return Flush(**left)
 
     def replica(self, writes: int) -> "UsageState":

@@ -18,7 +18,7 @@ from meterline.limits import OPEN_TURN_MS, SLICE_SPAN_MS
 from meterline.meter import Aggregation
 from tests.unit.aggregator.test_catch_up import Brought
 from tests.unit.aggregator.test_faust_turns import Assigned
-from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered, sealed
 
 NARROW = replace(AT_ONCE, open_bytes=1)  # whatever is open is too much
 SLICES = 4
@@ -71,6 +71,7 @@ async def test_partitions_on_faust_take_turns(
     while any(aggregator.partitions[n].next_offset < end for n, end in enumerate(ends)):
         world.clock.at_ms += OPEN_TURN_MS // 4
         await worker.turn()
+        await sealed(aggregator)  # in its own time: the clock of the test is far ahead of it
     await aggregator.flush()
     await world.check(meter)
     await aggregator.close_all()

@@ -16,10 +16,12 @@ UNIT: Final = 10**SCALE
 SCALED_MAX: Final = 10 ** (INTEGER_DIGITS_MAX + SCALE) - 1
 _MILLION: Final = 1_000_000
 _INTEGER_MAX: Final = 10**INTEGER_DIGITS_MAX - 1
-_QUANTUM: Final = Decimal(1).scaleb(-SCALE)
-_WIDE: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_EVEN, traps=[])
 _EXACT: Final = decimal.Context(
-    prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[]
+    prec=decimal.MAX_PREC,
+    rounding=decimal.ROUND_HALF_EVEN,
+    Emax=decimal.MAX_EMAX,
+    Emin=decimal.MIN_EMIN,
+    traps=[],
 )
 # The grammar of RFC 8259 section 6, and what senders of numeric strings write besides: a leading
 # "+", leading zeros, a point without digits before or behind it.
@@ -38,8 +40,11 @@ def from_json_float(text: str) -> int | Decimal:
     `NUMBER_CHARS_MAX` digits before the point is `OUT_OF_RANGE`, one so near to 0 is 0.
     """
     whole, _, fraction = text.partition(".")
-    if len(whole) <= NUMBER_CHARS_MAX and fraction.isdecimal() and not fraction.strip("0"):
-        return int(whole)  # 227.0, as floats of whole numbers are written
+    if len(text) <= NUMBER_CHARS_MAX and fraction.isdecimal():  # as most are written
+        if fraction[-1] != "0":
+            return Decimal(text)  # it is in that form: no zeros behind, no whole number
+        if not fraction.strip("0"):
+            return int(whole)  # 227.0, as floats of whole numbers are written
     value = _decimal(text)
     if not value.is_finite():
         return OUT_OF_RANGE
@@ -96,14 +101,13 @@ def _scaled_decimal(value: Decimal) -> int | None:
     # digits.
     if not value.is_finite():
         return None
-    if not value:
-        return 0
     exponent = value.adjusted()
     if exponent >= INTEGER_DIGITS_MAX:
-        return None
+        return 0 if not value else None
     if exponent < -SCALE - 1:
         return 0
-    result = int(value.quantize(_QUANTUM, context=_WIDE).scaleb(SCALE, context=_WIDE))
+    # rounded once, from all its digits: moving the point loses none
+    result = int(value.scaleb(SCALE, _EXACT).to_integral_value(None, _EXACT))
     return result if -SCALED_MAX <= result <= SCALED_MAX else None
 
 

@@ -24,6 +24,7 @@ DEFAULT_NAMESPACE: Final = "default"
 KEY_BYTES: Final = 16
 CHECK_BYTES: Final = 8
 _INSTANT_CHARS_KEPT: Final = 64
+_SECOND_CHARS: Final = len("2026-01-05T00:00:00Z")  # finer ones are seldom alike
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -136,6 +137,8 @@ def _events(logged: Sequence[LoggedEvent], texts: Sequence[bytes | memoryview]) 
     if len(_shared) > TEXTS_SHARED_MAX:
         _shared.clear()
     found = []
+    named: tuple[str | None, str | None] = None, None
+    before_id = ""
     for raw, text in zip(logged, texts, strict=True):
         namespace, source, id_ = raw.namespace, raw.source, raw.id
         type_, subject, own, data = raw.type, raw.subject, raw.time, raw.data
@@ -145,16 +148,17 @@ def _events(logged: Sequence[LoggedEvent], texts: Sequence[bytes | memoryview]) 
         if own is None:
             own_ms, time_ms = None, recorded_ms
         else:
-            own_ms = remembered(own) if len(own) <= _INSTANT_CHARS_KEPT else parse_instant(own)
-            time_ms = own_ms
+            own_ms = time_ms = remembered(own) if len(own) <= _SECOND_CHARS else parse_instant(own)
         if not (
             EVENT_TIME_MIN_MS <= recorded_ms < EVENT_TIME_MAX_MS
             and EVENT_TIME_MIN_MS <= time_ms < EVENT_TIME_MAX_MS
         ):
             raise ValueError("time lies outside 1970 to 2099")  # no window of it could be stored
         # `identity_key` and `payload_check`
-        parts = f"{len(namespace)}:{namespace}{len(source)}:{source}{id_}"
-        key = blake(parts.encode(), digest_size=KEY_BYTES).digest()
+        if source is not named[1] or namespace is not named[0]:
+            named = namespace, source
+            before_id = f"{len(namespace)}:{namespace}{len(source)}:{source}"
+        key = blake((before_id + id_).encode(), digest_size=KEY_BYTES).digest()
         check = digest(encode([type_, subject, own_ms, data]))
         found.append(
             Event(

@@ -132,9 +132,29 @@ def _count(tally: Tally, _event: Event) -> bool:
 # Closures, not methods: one of these runs for every event and meter.
 
 
+def _once(read: Callable[[object], int | None]) -> Callable[[object], int | None]:
+    """`read`, but once where one value is read again at once: several meters take the same of an
+    event. Both halves of what it keeps change together, so threads may share it.
+    """
+    latest: tuple[object, int | None] = (MISSING, None)
+
+    def reading(value: object) -> int | None:
+        nonlocal latest
+        known, result = latest
+        if value is not known:
+            result = read(value)
+            latest = (value, result)
+        return result
+
+    return reading
+
+
+_scaled: Final = _once(scaled)
+
+
 def _totals(get: Getter) -> Callable[[Tally, Event], bool]:
     def add(tally: Tally, event: Event) -> bool:
-        value = scaled(get(event.data))
+        value = _scaled(get(event.data))
         if value is None:
             return False
         tally.total += value
@@ -146,7 +166,7 @@ def _totals(get: Getter) -> Callable[[Tally, Event], bool]:
 
 def _extremes(get: Getter) -> Callable[[Tally, Event], bool]:
     def add(tally: Tally, event: Event) -> bool:
-        value = scaled(get(event.data))
+        value = _scaled(get(event.data))
         if value is None:
             return False
         tally.count += 1
@@ -161,7 +181,7 @@ def _extremes(get: Getter) -> Callable[[Tally, Event], bool]:
 
 def _latest(get: Getter) -> Callable[[Tally, Event], bool]:
     def add(tally: Tally, event: Event) -> bool:
-        value = scaled(get(event.data))
+        value = _scaled(get(event.data))
         if value is None:
             return False
         tally.count += 1

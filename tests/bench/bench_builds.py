@@ -27,9 +27,10 @@ from tests.faults.day_events import Day
 from tests.faults.own_servers import own_servers
 from tests.journey.setups import Servers, SetUp, distributed, started
 from tests.services.local import spawned
-from tests.soak.load import AHEAD, TOP_EVENTS, followed, make_meters
+from tests.soak.load import TOP_EVENTS, followed, make_meters
 
 BATCH: Final = 200  # events of a request
+AHEAD: Final = 400_000  # sent and not counted yet; with fewer, senders wait for flushes
 WARM_S: Final = 20.0
 TURN_S: Final = 45.0
 STEADY_SHARE: Final = 0.8

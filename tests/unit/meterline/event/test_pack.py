@@ -14,6 +14,7 @@ from meterline.event import (
     decode_record,
     encode_pack,
     encode_refusal,
+    identity_key,
     index_of,
     offset_of,
     position,
@@ -65,6 +66,24 @@ def test_a_pack_gives_back_its_events_in_their_places(texts: list[bytes]) -> Non
         else:
             assert isinstance(event, Event)
             assert event.text == sent
+
+
+NAMES = st.sampled_from(["a", "b", "1:b", ""])
+
+
+@given(st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=8))
+def test_events_of_a_pack_have_the_keys_of_their_own_identities(
+    identities: list[tuple[str, str, str]],
+) -> None:
+    names = ("namespace", "source", "id")
+    texts = [
+        json.dumps(json.loads(text(0)) | dict(zip(names, it, strict=True))).encode()
+        for it in identities
+    ]
+    found = decode_record(record(encode_pack(texts)))
+    assert [it.key for it in found if isinstance(it, Event)] == [
+        identity_key(*it) for it in identities
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Reports whose windows cannot be recorded as runs: each rests a while, and keeps no other one from
-its runs.
+"""Reports whose windows cannot be recorded as runs, and those that cannot be read: each rests a
+while, and keeps no other one from its runs.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,32 @@ import structlog
 
 from meterline.limits import PLAN_FAILED_REST_MS
 from meterline.ports import Unavailable
-from meterline.report import Plan, Report
+from meterline.report import DuePlans, Plan, Report, Unreadable
 
 _log: Final = structlog.get_logger("dispatcher")
+
+
+class Unread:
+    """Since when it is known of each report that it cannot be read, by its id. It is told again
+    after a rest. A clock that was set back ends the rest.
+    """
+
+    def __init__(self) -> None:
+        self._since_ms: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        """So many were met lately."""
+        return len(self._since_ms)
+
+    def tell(self, unreadable: Sequence[Unreadable], now_ms: int) -> None:
+        """Tell of those of which it was not told lately."""
+        self._since_ms = _resting(self._since_ms, now_ms)
+        for one in unreadable:
+            if one.report_id not in self._since_ms:
+                self._since_ms[one.report_id] = now_ms
+                of = {"namespace": one.namespace, "report": one.report}
+                _log.error("plan", action="report_unreadable", reason=one.reason, **of)
 
 
 class Failing:
@@ -19,21 +42,20 @@ class Failing:
 
     def __init__(self) -> None:
         self._since_ms: dict[str, int] = {}
+        self._unread = Unread()
 
     @property
     def count(self) -> int:
         """So many places of a page may be theirs."""
-        return len(self._since_ms)
+        return len(self._since_ms) + self._unread.count
 
-    def without_those_that_rest(self, plans: Sequence[Plan], now_ms: int) -> list[Plan]:
+    def without_those_that_rest(self, due: DuePlans, now_ms: int) -> list[Plan]:
         """The plans to be tried now. What is not due any more is forgotten."""
-        due = {plan.report.id for plan in plans}
-        self._since_ms = {
-            id_: since_ms
-            for id_, since_ms in self._since_ms.items()
-            if id_ in due and 0 <= now_ms - since_ms < PLAN_FAILED_REST_MS
-        }
-        return [plan for plan in plans if plan.report.id not in self._since_ms]
+        self._unread.tell(due.unreadable, now_ms)
+        ids = {plan.report.id for plan in due.found}
+        resting = _resting(self._since_ms, now_ms)
+        self._since_ms = {id_: since_ms for id_, since_ms in resting.items() if id_ in ids}
+        return [plan for plan in due.found if plan.report.id not in self._since_ms]
 
     def rests(self, report: Report, now_ms: int, error: Exception) -> None:
         """Tell that its windows could not be recorded, and why. It is tried again later."""
@@ -43,3 +65,9 @@ class Failing:
             _log.warning("plan", action="report_unavailable", reason=str(error), **of)
         else:
             _log.error("plan", action="report_failed", exc_info=error, **of)
+
+
+def _resting(since_ms: dict[str, int], now_ms: int) -> dict[str, int]:
+    return {
+        id_: at_ms for id_, at_ms in since_ms.items() if 0 <= now_ms - at_ms < PLAN_FAILED_REST_MS
+    }

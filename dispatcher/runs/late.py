@@ -14,9 +14,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dispatcher.runs.failing import Unread
 from meterline import limits
 from meterline.meter import Catalogue, CatalogueStore
-from meterline.report import DecidedWindow, LateStore
+from meterline.report import DecidedWindow, LateStore, Unreadable
 from meterline.usage import LateEvents, ProgressStore, Stretch, Touched
 from meterline.window import DAY_MS, MINUTE_MS
 
@@ -176,11 +177,15 @@ async def _mark(
                 break
 
 
-async def revise(late: LateStore, terms: LateTerms, now_ms: int) -> int:
+async def revise(late: LateStore, terms: LateTerms, now_ms: int, unread: Unread) -> int:
     """Ask for a revision of each window that is due for one; how many there are."""
     asked = 0
     for window in await late.due_windows(now_ms, terms.pause_ms, limits.LATE_RUNS_MAX):
-        asked += await late.revise_late(window, now_ms) is not None
+        run = await late.revise_late(window, now_ms)
+        if isinstance(run, Unreadable):
+            unread.tell([run], now_ms)
+        else:
+            asked += run is not None
     return asked
 
 
@@ -192,6 +197,7 @@ class LateUsage:
         self._terms = terms
         self._glanced: dict[int, int] = {}
         self._looked_ms = 0
+        self._unread = Unread()
 
     async def turn(self, now_ms: int) -> int:
         """Find late usage and ask for revisions; how many there are. Call it again soon: a turn
@@ -202,4 +208,4 @@ class LateUsage:
         if due and not await look(sources, terms, now_ms):
             self._glanced = await glance(sources, terms, self._glanced, now_ms)
             self._looked_ms = now_ms
-        return await revise(sources.late, terms, now_ms)
+        return await revise(sources.late, terms, now_ms, self._unread)

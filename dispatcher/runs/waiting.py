@@ -6,8 +6,9 @@ cannot start yet do not delay others.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dispatcher.runs.failing import Unread
 from dispatcher.runs.schedule import complete_needed_ms
 from meterline import limits
 from meterline.meter import Catalogue, Meter, answering
@@ -34,18 +35,17 @@ class Walk:
     runs, and a turn `pages_max` pages.
     """
 
-    after: tuple[str, Trigger] | None = None
+    after: tuple[str, str] | None = None
     runs_max: int = limits.UNDECIDED_RUNS_MAX
     pages_max: int = limits.UNDECIDED_PAGES_MAX
+    unread: Unread = field(default_factory=Unread)
 
     async def page(self, reports: ReportStore, now_ms: int) -> list[tuple[Run, Report]]:
         """The next runs that wait; after the last of them it begins at the front again."""
-        found = await reports.undecided(now_ms, self.runs_max, self.after)
-        self.after = None
-        if len(found) == self.runs_max:
-            last, _ = found[-1]
-            self.after = last.report_id, last.trigger
-        return found
+        page = await reports.undecided(now_ms, self.runs_max, self.after)
+        self.after = page.after
+        self.unread.tell(page.unreadable, now_ms)
+        return page.found
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,17 @@ from meterline.report.correction_ports import (
 )
 from meterline.report.entries import Figures, Gathering, SubjectUsage, too_large
 from meterline.report.filter import ReportFilter, filter_document, parse_filter, subjects_asked
-from meterline.report.ports import Booked, Claim, OpenSpool, Plan, ReportStore, RetiredSecret, Spool
+from meterline.report.ports import (
+    Booked,
+    Claim,
+    DuePlans,
+    OpenSpool,
+    Plan,
+    ReportStore,
+    RetiredSecret,
+    Spool,
+    WaitingRuns,
+)
 from meterline.report.report import (
     INTERVALS,
     REPORT_MOVES,
@@ -41,6 +51,7 @@ from meterline.report.report import (
     Revisions,
     Schedule,
     Takeover,
+    Unreadable,
     changed,
     in_force,
 )

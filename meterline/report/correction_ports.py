@@ -9,6 +9,7 @@ from typing import Protocol
 from meterline.report.correction import Correction, KeptCorrection
 from meterline.report.filter import ReportFilter
 from meterline.report.ports import Claim
+from meterline.report.report import Unreadable
 from meterline.report.run import LogEnds, Run
 from meterline.usage import Stretch
 
@@ -137,9 +138,10 @@ class LateStore(Protocol):
         """
         ...
 
-    async def revise_late(self, window: LateWindow, now_ms: int) -> Run | None:
+    async def revise_late(self, window: LateWindow, now_ms: int) -> Run | Unreadable | None:
         """A run of the next revision, by the meter revision that answered the last one; its window
         has no mark any more. None, and nothing, where it is not due (any more), or a run of it is
-        undecided.
+        undecided. Of a report that cannot be read, its windows are due again after
+        `PLAN_FAILED_REST_MS`.
         """
         ...

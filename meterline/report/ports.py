@@ -5,7 +5,7 @@ The rules of `meterline.ports` hold here too.
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from meterline.access import COMMAND, DISPATCHER
 from meterline.delivery import (
@@ -21,9 +21,9 @@ from meterline.delivery import (
     HealthTerms,
     SendGrant,
 )
-from meterline.report.report import Report, ReportChange
+from meterline.report.report import Report, ReportChange, Unreadable
 from meterline.report.resumption import Owed, Resumed
-from meterline.report.run import EVERY_RUN, LogEnds, Manifest, Run, RunMove, RunQuery, Trigger
+from meterline.report.run import EVERY_RUN, LogEnds, Manifest, Run, RunMove, RunQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,23 @@ class Plan:
 
     report: Report
     planned_until_ms: int
+
+
+class DuePlans(NamedTuple):
+    """Reports whose next window has ended."""
+
+    found: list[Plan]
+    unreadable: list[Unreadable] = []  # noqa: RUF012 - never changed
+
+
+class WaitingRuns(NamedTuple):
+    """A page of runs that wait, each with its report. `after` is the report and the trigger that
+    the page ended with; None: it was the last one.
+    """
+
+    found: list[tuple[Run, Report]]
+    unreadable: list[Unreadable] = []  # noqa: RUF012 - never changed
+    after: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +180,7 @@ class ReportStore(Protocol):
         """
         ...
 
-    async def plans(self, window_end_max_ms: int, limit: int) -> list[Plan]:
+    async def plans(self, window_end_max_ms: int, limit: int) -> DuePlans:
         """Live reports, not paused, whose next window ends at or before the instant; the longest
         overdue first.
         """
@@ -194,11 +211,10 @@ class ReportStore(Protocol):
         ...
 
     async def undecided(
-        self, now_ms: int, limit: int, after: tuple[str, Trigger] | None = None
-    ) -> list[tuple[Run, Report]]:
+        self, now_ms: int, limit: int, after: tuple[str, str] | None = None
+    ) -> WaitingRuns:
         """For each report that is not paused, the oldest undecided run of each trigger whose lease
-        is free, by report and trigger, from the one after such a pair. Fewer than `limit` are the
-        last.
+        is free, by report and trigger, from the one after such a pair.
         """
         ...
 

@@ -5,7 +5,7 @@ to.
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from meterline.delivery import NO_HEADERS, SealedHeaders
 from meterline.limits import EVENT_TIME_MAX_MS, EVENT_TIME_MIN_MS, REPORT_SLUG_CHARS_MAX
@@ -190,6 +190,17 @@ class Report:
             from_ms += before * length_ms
             windows -= before
         return from_ms + windows * (self.window_end_ms(from_ms) - from_ms)
+
+
+class Unreadable(NamedTuple):
+    """A stored report, or a run of it, that this build cannot read: a newer build wrote it, or
+    somebody did by hand. It holds up no other one.
+    """
+
+    report_id: str
+    namespace: str
+    report: str  # its slug
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ async def look(world: World) -> None:
 def look_through_blocks(world: World) -> None:
     """What every meter says by its blocks, as anybody may know them, is what its tallies say."""
     blocks, log = world.blocks, world.log.number
-    if world.binding.lost is not None or world.decay.lacks_late() or _lacks_late(world):
+    if world.binding.lost is not None or world.decay.lacks_late() or _is_partial(world):
         return
     if world.rng.random() < 0.5:
         blocks.note(log, world.time.now_ms())
@@ -71,14 +71,16 @@ def look_through_blocks(world: World) -> None:
             world.fail(f"revision {meter.revision}, cut: {words}")
 
 
-def _lacks_late(world: World) -> bool:
-    """Whether late rows were lost of a slice that is not counted back yet: until it is, answers
-    through blocks may lack them. A sealed slice has them all.
+def _is_partial(world: World) -> bool:
+    """Whether some rows may be there without others of a slice that is not counted back yet. Late
+    ones are written twice: until then one of the two may be lacking. A sealed slice has them all.
     """
+    if not world.minutes.on:
+        return False
     ends = world.sums.ends(world.log.number)
     return any(
         it.partition not in ends or it.slice >= ends[it.partition].offset
-        for it in world.usage.late_forgotten
+        for it in world.usage.partial
         if it.log == world.log.number
     )
 

@@ -16,6 +16,7 @@ from meterline.report import (
     Booked,
     Claim,
     Correction,
+    DuePlans,
     Interval,
     LogEnds,
     Manifest,
@@ -27,6 +28,7 @@ from meterline.report import (
     RunState,
     Schedule,
     Trigger,
+    WaitingRuns,
     run_id,
     run_sources,
     run_target,
@@ -99,26 +101,26 @@ class ReportsState:
         )
         self.runs.setdefault(name, Kept(run))
 
-    def plans(self, window_end_max_ms: int, limit: int) -> list[Plan]:
+    def plans(self, window_end_max_ms: int, limit: int) -> DuePlans:
         found = [Plan(report, self.planned[name]) for name, report in self.reports.items()]
         due = [p for p in found if p.report.window_end_ms(p.planned_until_ms) <= window_end_max_ms]
-        return due[:limit]
+        return DuePlans(due[:limit])
 
     def plan(self, report: Report, runs: Sequence[Run], planned_until_ms: int) -> None:
         for run in runs:
             self.runs.setdefault(run.id, Kept(run))
         self.planned[report.id] = max(self.planned[report.id], planned_until_ms)
 
-    def undecided(
-        self, now_ms: int, limit: int, after: tuple[str, Trigger] | None
-    ) -> list[tuple[Run, Report]]:
+    def undecided(self, now_ms: int, limit: int, after: tuple[str, str] | None) -> WaitingRuns:
         oldest: dict[tuple[str, Trigger], Kept] = {}
         for kept in sorted(self.runs.values(), key=lambda it: (it.run.to_ms, it.run.from_ms)):
             if kept.run.state in UNDECIDED:
                 oldest.setdefault((kept.run.report_id, kept.run.trigger), kept)
         behind = sorted(place for place in oldest if after is None or place > after)
         free = [oldest[place].run for place in behind if oldest[place].lease_until_ms <= now_ms]
-        return [(run, self.reports[run.report_id]) for run in free][:limit]
+        page = [(run, self.reports[run.report_id]) for run in free][:limit]
+        last = page[-1][0] if len(page) == limit else None
+        return WaitingRuns(page, [], None if last is None else (last.report_id, last.trigger))
 
     def _moved(self, kept: Kept, move: RunMove, **changed: Any) -> bool:
         if kept.run.state not in run_sources(move):
@@ -296,7 +298,7 @@ class SimulatedReports:
     async def _write(self, what: str, act: Callable[[], Any]) -> Any:
         return await self.net.call(f"reports.{what}", act, writes=True)
 
-    async def plans(self, window_end_max_ms: int, limit: int) -> list[Plan]:
+    async def plans(self, window_end_max_ms: int, limit: int) -> DuePlans:
         return await self.net.call(
             "reports.plans", lambda: self.state.plans(window_end_max_ms, limit)
         )
@@ -305,8 +307,8 @@ class SimulatedReports:
         await self._write("plan", lambda: self.state.plan(report, runs, planned_until_ms))
 
     async def undecided(
-        self, now_ms: int, limit: int, after: tuple[str, Trigger] | None = None
-    ) -> list[tuple[Run, Report]]:
+        self, now_ms: int, limit: int, after: tuple[str, str] | None = None
+    ) -> WaitingRuns:
         return await self.net.call(
             "reports.undecided", lambda: self.state.undecided(now_ms, limit, after)
         )

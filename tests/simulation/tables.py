@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from meterline.event import is_pseudonym
+from meterline.usage import RejectedRow
+
 Identity = tuple[Any, ...]
 IDENTITIES: Final[dict[str, Callable[[Any], Identity]]] = {
     "events": lambda row: row[:4],
@@ -16,3 +19,12 @@ IDENTITIES: Final[dict[str, Callable[[Any], Identity]]] = {
     "late_members": lambda row: row,
 }
 VERSIONS: Final = {"tallies": 7, "late_tallies": 7, "accounts": 3}
+
+
+def counted_without_data(there: Any, row: Any) -> bool:
+    """Whether a rejected value under a name, which came back after its subject was erased, is now
+    that of an event without data, under a pseudonym (docs/decisions/0064).
+    """
+    if not (isinstance(there, RejectedRow) and is_pseudonym(row.subject)):
+        return False
+    return not is_pseudonym(there.subject) and (row.reason, row.value) == ("missing", "")

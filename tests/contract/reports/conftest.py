@@ -8,6 +8,7 @@ from meterline import limits
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.report_store import SqlReportStore
+from meterline.backends.control_store.reports.late import SqlLateStore
 from meterline.delivery import (
     Attempt,
     AttemptEnd,
@@ -22,7 +23,11 @@ from meterline.delivery import (
 from meterline.meter import Aggregation, MeterDraft
 from meterline.report import (
     Claim,
+    DecidedWindow,
     Interval,
+    LateStore,
+    LateWindow,
+    LogEnds,
     Manifest,
     Report,
     ReportStore,
@@ -37,12 +42,18 @@ from meterline.window import HOUR_MS
 NOW = 1_770_000_000_000
 START = NOW - NOW % HOUR_MS
 LEASE = NOW + 60_000
+PAUSE_MS = HOUR_MS  # between two revisions of a window
 SECRET = b"sealed"
 
 
 @pytest.fixture
 def store(control_database: Database) -> ReportStore:
     return SqlReportStore(control_database)
+
+
+@pytest.fixture
+def late(control_database: Database) -> LateStore:
+    return SqlLateStore(control_database)
 
 
 @pytest.fixture
@@ -68,6 +79,14 @@ async def report(control_database: Database, store: ReportStore) -> Report:
     )
     await store.create_report(made, START)
     return made
+
+
+def of(report: Report, run: Run, counted: LogEnds | None = None) -> DecidedWindow:
+    return DecidedWindow(report.id, report.meter_id, run.from_ms, run.to_ms, counted)
+
+
+def window(run: Run) -> LateWindow:
+    return LateWindow(run.report_id, run.from_ms, run.to_ms)
 
 
 def scheduled(report: Report, hour: int = 0, revision: int = 1) -> Run:

@@ -189,21 +189,21 @@ async def test_a_new_schedule_takes_over_at_a_border_of_both(
     changed = await store.update_report(report.id, ReportChange(schedule=DAILY), NOW)
     assert (changed.schedule, changed.takeover) == (report.schedule, Takeover(DAILY, MIDNIGHT))
     assert await store.report("default", report.id) == changed
-    (plan,) = await store.plans(MIDNIGHT, 10)
+    (plan,) = (await store.plans(MIDNIGHT, 10)).found
     assert plan.planned_until_ms == START
     await store.plan(report, [scheduled(report)], START + HOUR_MS)  # as it was before: nothing
     assert await store.runs(report.id, 10) == []
     await store.plan(changed, [scheduled(report)], MIDNIGHT - HOUR_MS)
-    assert await store.plans(MIDNIGHT - 1, 10) == []
-    (plan,) = await store.plans(MIDNIGHT, 10)
+    assert (await store.plans(MIDNIGHT - 1, 10)).found == []
+    (plan,) = (await store.plans(MIDNIGHT, 10)).found
     assert (plan.report, plan.planned_until_ms) == (changed, MIDNIGHT - HOUR_MS)
     await store.plan(changed, [], MIDNIGHT)
-    assert await store.plans(MIDNIGHT + DAY_MS - 1, 10) == []
-    (plan,) = await store.plans(MIDNIGHT + DAY_MS, 10)
+    assert (await store.plans(MIDNIGHT + DAY_MS - 1, 10)).found == []
+    (plan,) = (await store.plans(MIDNIGHT + DAY_MS, 10)).found
     assert (plan.report.schedule, plan.report.takeover) == (DAILY, None)
     assert plan.planned_until_ms == MIDNIGHT
     await store.plan(changed, [], MIDNIGHT - HOUR_MS)  # never back
-    assert await store.plans(MIDNIGHT + DAY_MS - 1, 10) == []
+    assert (await store.plans(MIDNIGHT + DAY_MS - 1, 10)).found == []
 
 
 async def test_a_schedule_that_fits_takes_over_at_once_or_not_after_all(
@@ -212,7 +212,7 @@ async def test_a_schedule_that_fits_takes_over_at_once_or_not_after_all(
     minutely = Schedule(Interval.MINUTE, 0)
     changed = await store.update_report(report.id, ReportChange(schedule=minutely), NOW)
     assert (changed.schedule, changed.takeover) == (minutely, None)
-    (plan,) = await store.plans(START + MINUTE_MS, 10)
+    (plan,) = (await store.plans(START + MINUTE_MS, 10)).found
     assert plan.planned_until_ms == START
     changed = await store.update_report(report.id, ReportChange(schedule=DAILY), NOW)
     assert changed.takeover is not None
@@ -247,20 +247,20 @@ async def test_a_paused_report_finds_no_runs_and_sends_nothing_until_it_is_resum
     later = scheduled(report, 1)
     await store.plan(report, [later], later.to_ms)
     by_hand, _ = await store.request_run(report, START, START + MINUTE_MS, NOW, revise=False)
-    assert len(await store.undecided(NOW, 10)) == 2
+    assert len((await store.undecided(NOW, 10)).found) == 2
     await store.pause_report(report.id, NOW)
-    assert await store.undecided(NOW, 10) == []
+    assert (await store.undecided(NOW, 10)).found == []
     paused = await store.report("default", report.id)
     assert paused is not None
     assert paused.state is ReportState.PAUSED
-    assert await store.plans(START + 9 * HOUR_MS, 10) == []
+    assert (await store.plans(START + 9 * HOUR_MS, 10)).found == []
     assert await store.due(NOW) == []
     assert await store.claim_deliveries([SendGrant(report.id, 9)], NOW, NOW + 1) == []
     await store.park_endpoint("default", report.endpoint, "gone", NOW)
     assert await store.report("default", report.id) == paused
     await store.resume_report(report.id, NOW)
-    assert len(await store.plans(START + 9 * HOUR_MS, 10)) == 1
-    assert {run.id for run, _ in await store.undecided(NOW, 10)} == {later.id, by_hand.id}
+    assert len((await store.plans(START + 9 * HOUR_MS, 10)).found) == 1
+    assert {run.id for run, _ in (await store.undecided(NOW, 10)).found} == {later.id, by_hand.id}
     assert len(await store.claim_deliveries([SendGrant(report.id, 9)], NOW, NOW + 1)) == 1
 
 

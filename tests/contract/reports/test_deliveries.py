@@ -137,7 +137,7 @@ async def test_deleting_skips_what_is_undecided_and_cancels_what_is_open(
     await store.record([ended(flying, DeliveryMove.CONFIRM)], NOW)
     assert sorted(await states(store, run)) == ["cancelled", "delivered", "delivered"]
     assert (await the_run(store, run)).failed == 1
-    assert await store.plans(NOW * 2, 10) == []
+    assert (await store.plans(NOW * 2, 10)).found == []
     with pytest.raises(Problem):
         await store.request_run(report, START, START + 60_000, NOW, revise=False)
 
@@ -154,7 +154,7 @@ async def test_a_parked_endpoint_keeps_what_is_owed_and_resumes(
     assert (found.state, found.state_reason) == (ReportState.PARKED, "gone")
     assert await store.due(NOW) == []
     assert await store.claim_deliveries([SendGrant(report.id, 9)], NOW, LEASE) == []
-    assert len(await store.plans(START + 9 * HOUR_MS, 10)) == 1
+    assert len((await store.plans(START + 9 * HOUR_MS, 10)).found) == 1
     await store.resume_report(report.id, NOW)
     assert await store.report("default", report.id) == report
     assert len(await store.claim_deliveries([SendGrant(report.id, 9)], NOW, LEASE)) == 1

@@ -9,11 +9,9 @@ import pytest
 
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.progress import SqlProgressStore
-from meterline.backends.control_store.reports.late import SqlLateStore
 from meterline.report import (
     DecidedWindow,
     LateStore,
-    LateWindow,
     LogEnds,
     Report,
     ReportState,
@@ -27,35 +25,24 @@ from meterline.usage import Seal, SliceId, Stretch
 from meterline.window import DAY_MS, HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,
+    PAUSE_MS,
     START,
     claimed,
     decided,
     delivering,
     manifest,
+    of,
     scheduled,
     the_run,
+    window,
 )
 
 PARTITIONS = 2
-PAUSE_MS = HOUR_MS
-
-
-@pytest.fixture
-def late(control_database: Database) -> LateStore:
-    return SqlLateStore(control_database)
 
 
 @pytest.fixture
 async def log(control_database: Database) -> int:
     return await SqlProgressStore(control_database).register_log("the log", PARTITIONS)
-
-
-def of(report: Report, run: Run, counted: LogEnds | None = None) -> DecidedWindow:
-    return DecidedWindow(report.id, report.meter_id, run.from_ms, run.to_ms, counted)
-
-
-def window(run: Run) -> LateWindow:
-    return LateWindow(run.report_id, run.from_ms, run.to_ms)
 
 
 async def counting(store: ReportStore, run: Run, counted: LogEnds, holder: str = "c") -> None:
@@ -159,7 +146,7 @@ async def test_a_marked_window_gets_one_late_run_and_not_again_within_the_pause(
     assert await late.revise_late(window(first), NOW + 59) is None
     assert await late.due_windows(NOW + 60, PAUSE_MS, 10) == [window(first)]
     tries = await asyncio.gather(*(late.revise_late(window(first), NOW + 60) for _ in range(4)))
-    (run,) = [one for one in tries if one is not None]
+    (run,) = [one for one in tries if isinstance(one, Run)]
     assert run == await the_run(store, run)
     assert (run.trigger, run.state, run.revision) == (Trigger.LATE, RunState.WAITING, 2)
     assert (run.supersedes, run.meter_revision, run.asked_at_ms) == (first.id, 7, NOW + 60)
@@ -172,7 +159,7 @@ async def test_a_marked_window_gets_one_late_run_and_not_again_within_the_pause(
     assert await late.due_windows(NOW + 59 + PAUSE_MS, PAUSE_MS, 10) == []
     assert await late.due_windows(NOW + 60 + PAUSE_MS, PAUSE_MS, 10) == [window(first)]
     third = await late.revise_late(window(first), NOW + 60 + PAUSE_MS)
-    assert third is not None
+    assert isinstance(third, Run)
     assert (third.revision, third.supersedes) == (3, run.id)
 
 
@@ -184,7 +171,7 @@ async def test_of_a_late_run_that_finds_nothing_new_nothing_is_left(
     for _ in range(3):
         await late.mark([of(report, first)], NOW)
         run = await late.revise_late(window(first), NOW)
-        assert run is not None
+        assert isinstance(run, Run)
         assert run.revision == 2
         claim = await claimed(store, run)
         assert await store.close_run(claim, RunMove.UNCHANGED, "the same", NOW, counted)
@@ -203,7 +190,7 @@ async def test_who_asks_by_hand_takes_a_late_run_over(
     first = await delivering(store, report, "alice")
     await late.mark([of(report, first)], NOW)
     run = await late.revise_late(window(first), NOW)
-    assert run is not None
+    assert isinstance(run, Run)
     held = await claimed(store, run)
     same, new = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=False)
     assert (same.id, new) == (first.id, False)
@@ -227,13 +214,13 @@ async def test_a_late_run_that_was_refused_stays_and_the_next_one_follows(
     first = await delivering(store, report, "alice")
     await late.mark([of(report, first)], NOW)
     run = await late.revise_late(window(first), NOW)
-    assert run is not None
+    assert isinstance(run, Run)
     assert await store.close_run(await claimed(store, run), RunMove.REFUSE, "too much", NOW)
     same, _ = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=False)
     assert same.id == first.id
     await late.mark([of(report, first)], NOW)
     following = await late.revise_late(window(first), NOW)
-    assert following is not None
+    assert isinstance(following, Run)
     assert (following.revision, following.supersedes) == (3, first.id)
     assert (await the_run(store, run)).state is RunState.FAILED
 

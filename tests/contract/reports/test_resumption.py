@@ -52,7 +52,7 @@ async def owing(store: ReportStore, report: Report) -> list[Run]:
 
 
 async def planned(store: ReportStore) -> list[Run]:
-    (plan,) = await store.plans(LATER, 10)
+    (plan,) = (await store.plans(LATER, 10)).found
     runs = due_runs(plan, LATER, 1_000, 500)
     await store.plan(plan.report, runs, runs[-1].to_ms)
     return runs
@@ -102,7 +102,7 @@ async def test_only_the_newest_window_is_sent(store: ReportStore, report: Report
     assert [run.state for run in found] == [RunState.SKIPPED] * 4 + [RunState.SCHEDULED]
     assert (await the_run(store, runs[2])).state is RunState.SKIPPED
     # the next windows come as ever
-    (plan,) = await store.plans(LATER + HOUR_MS, 10)
+    (plan,) = (await store.plans(LATER + HOUR_MS, 10)).found
     assert [run.state for run in due_runs(plan, LATER + HOUR_MS, 10, 10)] == [RunState.SCHEDULED]
 
 
@@ -150,7 +150,7 @@ async def test_who_makes_a_run_meanwhile_has_lost_it(store: ReportStore, report:
 async def test_a_plan_from_before_makes_no_runs(store: ReportStore, report: Report) -> None:
     """Of a parked report runs are made; whoever planned before it was resumed plans anew."""
     await store.park_endpoint("default", report.endpoint, "gone", NOW)
-    (plan,) = await store.plans(LATER, 10)
+    (plan,) = (await store.plans(LATER, 10)).found
     runs = due_runs(plan, LATER, 1_000, 500)
     await store.resume_report(report.id, LATER, owed=Owed.NONE)
     await store.plan(plan.report, runs, runs[-1].to_ms)
@@ -167,7 +167,7 @@ async def test_windows_are_passed_over_once(store: ReportStore, report: Report, 
     again = await store.resume_report(report.id, LATER + 2 * HOUR_MS, owed=owed)
     kept = {Owed.ALL: 2, Owed.NEWEST: 1, Owed.NONE: 0}[owed]
     assert again == Resumed(runs=kept, runs_skipped=2 - kept)
-    (plan,) = await store.plans(LATER + 2 * HOUR_MS, 10)
+    (plan,) = (await store.plans(LATER + 2 * HOUR_MS, 10)).found
     runs = due_runs(plan, LATER + 2 * HOUR_MS, 1_000, 500)
     assert [run.state for run in runs].count(RunState.SCHEDULED) == kept
 

@@ -60,16 +60,16 @@ async def test_a_report_of_a_meter_that_is_gone_is_refused(
 
 async def test_plans_are_those_whose_window_has_ended(store: ReportStore, report: Report) -> None:
     end = START + HOUR_MS
-    assert await store.plans(end - 1, 10) == []
-    (plan,) = await store.plans(end, 10)
+    assert (await store.plans(end - 1, 10)).found == []
+    (plan,) = (await store.plans(end, 10)).found
     assert (plan.report, plan.planned_until_ms) == (report, START)
     run = scheduled(report)
     for _ in range(2):
         await store.plan(report, [run], run.to_ms)
-    assert await store.plans(end, 10) == []
+    assert (await store.plans(end, 10)).found == []
     assert await store.runs(report.id, 10) == [run]
     await store.plan(report, [run], START)  # an older plan never moves it back
-    assert await store.plans(end, 10) == []
+    assert (await store.plans(end, 10)).found == []
 
 
 async def test_a_run_by_hand_is_made_once_and_found_again(
@@ -133,13 +133,13 @@ async def test_undecided_gives_the_oldest_of_each_trigger_with_a_free_lease(
     runs = [scheduled(report, hour) for hour in range(3)]
     await store.plan(report, runs, runs[-1].to_ms)
     by_hand, _ = await store.request_run(report, START, START + 60_000, NOW, revise=False)
-    assert [run.id for run, _ in await store.undecided(NOW, 10)] == [by_hand.id, runs[0].id]
-    assert len(await store.undecided(NOW, 1)) == 1
+    assert [run.id for run, _ in (await store.undecided(NOW, 10)).found] == [by_hand.id, runs[0].id]
+    assert len((await store.undecided(NOW, 1)).found) == 1
     await store.await_runs([runs[0].id])
     assert (await the_run(store, runs[0])).state is RunState.WAITING
     await claimed(store, runs[0])
-    assert [run.id for run, _ in await store.undecided(NOW, 10)] == [by_hand.id]
-    after = await store.undecided(NOW + 60_000, 10)
+    assert [run.id for run, _ in (await store.undecided(NOW, 10)).found] == [by_hand.id]
+    after = (await store.undecided(NOW + 60_000, 10)).found
     assert [run.id for run, _ in after] == [by_hand.id, runs[0].id]
 
 
@@ -161,11 +161,12 @@ async def test_undecided_is_read_on_by_report_and_trigger(
     expected.append(scheduled(last, 2).id)
     for limit in (1, 2, 3):
         found: list[str] = []
-        after: tuple[str, Trigger] | None = None
-        while page := await store.undecided(NOW, limit, after):
-            assert len(page) <= limit
-            found += [run.id for run, _ in page]
-            after = page[-1][0].report_id, page[-1][0].trigger
+        after: tuple[str, str] | None = None
+        while (page := await store.undecided(NOW, limit, after)).found:
+            assert len(page.found) <= limit
+            found += [run.id for run, _ in page.found]
+            if (after := page.after) is None:
+                break
         assert found == expected
 
 

@@ -2,8 +2,8 @@
 connection of one transaction.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Row, Select, and_, func, or_, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
@@ -29,6 +29,7 @@ from meterline.limits import CHANGE_DETAIL_CHARS_MAX, REPORTS_MAX
 from meterline.problem import Fault, conflict, invalid, not_found
 from meterline.report import (
     REPORT_MOVES,
+    DuePlans,
     Interval,
     Plan,
     Report,
@@ -38,10 +39,12 @@ from meterline.report import (
     Run,
     Schedule,
     Takeover,
+    Unreadable,
     changed,
     in_force,
 )
 
+_T = TypeVar("_T")
 _live = select(reports).where(reports.c.deleted_at_ms.is_(None))
 
 
@@ -183,12 +186,25 @@ async def listed(
     return await _reports(connection, question.order_by(*order).limit(limit))
 
 
-async def with_ids(connection: Connection, ids: Collection[str]) -> list[Report]:
-    """The live ones of these reports."""
-    return await _reports(connection, _live.where(reports.c.id.in_(ids)))
+async def with_ids(connection: Connection, ids: Collection[str]) -> dict[str, Report | Unreadable]:
+    """The live ones of these reports, by id."""
+    rows = await connection.execute(_live.where(reports.c.id.in_(ids)))
+    return {str(row.id): readable(row, report_of, str(row.slug)) for row in rows}
 
 
-async def plans(connection: Connection, window_end_max_ms: int, limit: int) -> list[Plan]:
+def readable(row: Row[Any], made: Callable[[Row[Any]], _T], slug: str) -> _T | Unreadable:
+    """What is made of the row of a report or of its run, where it can be. Whatever a row fails by
+    is of this row: others are read.
+    """
+    try:
+        return made(row)
+    except Exception as error:  # noqa: BLE001
+        members = row._mapping  # noqa: SLF001 - its name in SQLAlchemy
+        report_id = members.get("report_id", members["id"])
+        return Unreadable(str(report_id), str(members["namespace"]), slug, repr(error))
+
+
+async def plans(connection: Connection, window_end_max_ms: int, limit: int) -> DuePlans:
     """Reports whose next window has ended."""
     question = (
         _live.where(
@@ -197,11 +213,19 @@ async def plans(connection: Connection, window_end_max_ms: int, limit: int) -> l
         .order_by(reports.c.next_end_ms, reports.c.id)
         .limit(limit)
     )
-    found_plans = []
+    due = DuePlans([], [])
     for row in await connection.execute(question):
-        report = report_of(row)
-        found_plans.append(Plan(report, int(row.next_end_ms) - report.schedule.interval.length_ms))
-    return found_plans
+        plan_or_why = readable(row, _plan_of, str(row.slug))
+        if isinstance(plan_or_why, Unreadable):
+            due.unreadable.append(plan_or_why)
+        else:
+            due.found.append(plan_or_why)
+    return due
+
+
+def _plan_of(row: Row[Any]) -> Plan:
+    report = report_of(row)
+    return Plan(report, int(row.next_end_ms) - report.schedule.interval.length_ms)
 
 
 async def plan(

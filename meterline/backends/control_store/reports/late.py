@@ -8,7 +8,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.reports.definitions import locked, report_of
+from meterline.backends.control_store.reports.definitions import locked, readable, report_of
 from meterline.backends.control_store.reports.requests import revise
 from meterline.backends.control_store.reports.run_rows import counted_of, same_window
 from meterline.backends.control_store.store import (
@@ -26,8 +26,16 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
     reports,
 )
-from meterline.limits import LATE_SLICES_MAX, LATE_WINDOWS_MARKED_MAX
-from meterline.report import UNDECIDED, DecidedWindow, LateWindow, LogEnds, ReportState, Run
+from meterline.limits import LATE_SLICES_MAX, LATE_WINDOWS_MARKED_MAX, PLAN_FAILED_REST_MS
+from meterline.report import (
+    UNDECIDED,
+    DecidedWindow,
+    LateWindow,
+    LogEnds,
+    ReportState,
+    Run,
+    Unreadable,
+)
 from meterline.usage import Stretch
 from meterline.window import DAY_MS
 
@@ -155,11 +163,19 @@ class SqlLateStore(SqlStore):
     @writes
     async def revise_late(
         self, connection: Connection, window: LateWindow, now_ms: int
-    ) -> Run | None:
+    ) -> Run | Unreadable | None:
         """See the port."""
         row = await locked(connection, window.report_id)
         if row is None:
             return None
+        report = readable(row, report_of, str(row.slug))
+        if isinstance(report, Unreadable):  # its windows let those of others go first
+            await connection.execute(
+                update(late_windows)
+                .where(_windows.report_id == window.report_id, _windows.due_at_ms <= now_ms)
+                .values(due_at_ms=now_ms + PLAN_FAILED_REST_MS)
+            )
+            return report
         due = (
             select(_windows.due_at_ms)
             .where(same_window(_windows, window), _windows.due_at_ms <= now_ms)
@@ -167,7 +183,7 @@ class SqlLateStore(SqlStore):
         )
         if (await connection.execute(due)).one_or_none() is None:
             return None
-        run = await revise(connection, report_of(row), window, now_ms)
+        run = await revise(connection, report, window, now_ms)
         if run is not None:
             cleared = update(late_windows).where(same_window(_windows, window))
             await connection.execute(cleared.values(due_at_ms=None, revised_at_ms=now_ms))

@@ -3,20 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Select, Text, bindparam, literal_column, or_, select, tuple_, update
+from sqlalchemy import Row, Select, Text, bindparam, literal_column, or_, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.reports.definitions import with_ids
+from meterline.backends.control_store.reports.definitions import readable, with_ids
 from meterline.backends.control_store.reports.run_rows import run_of
 from meterline.backends.control_store.tables.reports import report_runs, reports
 from meterline.report import (
     UNDECIDED,
-    Report,
     ReportState,
-    Run,
     RunMove,
-    Trigger,
+    Unreadable,
+    WaitingRuns,
     run_sources,
     run_target,
 )
@@ -70,8 +69,8 @@ _AFTER: Final = _FRONT.where(
 
 
 async def undecided(
-    connection: Connection, now_ms: int, limit: int, after: tuple[str, Trigger] | None = None
-) -> list[tuple[Run, Report]]:
+    connection: Connection, now_ms: int, limit: int, after: tuple[str, str] | None = None
+) -> WaitingRuns:
     """The oldest undecided run of each report and trigger, where its lease is free, from the pair
     after that one, with the report; none of reports that are paused or gone.
     """
@@ -80,10 +79,27 @@ async def undecided(
     if after is not None:
         report_id, trigger = after
         question = _AFTER
-        asked |= {"after_report": report_id, "after_trigger": trigger.value}
-    runs = [run_of(row) for row in await connection.execute(question, asked)]
-    by_id = {it.id: it for it in await with_ids(connection, {run.report_id for run in runs})}
-    return [(run, by_id[run.report_id]) for run in runs if run.report_id in by_id]
+        asked |= {"after_report": report_id, "after_trigger": str(trigger)}
+    rows = (await connection.execute(question, asked)).all()
+    reports_of = await with_ids(connection, {str(row.report_id) for row in rows})
+    page = WaitingRuns([], [], _last_of(rows) if len(rows) == limit else None)
+    for row in rows:
+        report = reports_of.get(row.report_id)
+        if report is None:  # it was deleted meanwhile
+            continue
+        slug = report.report if isinstance(report, Unreadable) else report.slug
+        run = readable(row, run_of, slug)
+        if isinstance(report, Unreadable):
+            page.unreadable.append(report)
+        elif isinstance(run, Unreadable):
+            page.unreadable.append(run)
+        else:
+            page.found.append((run, report))
+    return page
+
+
+def _last_of(rows: Sequence[Row[Any]]) -> tuple[str, str]:
+    return str(rows[-1].report_id), str(rows[-1].trigger)
 
 
 async def wait(connection: Connection, run_ids: Sequence[str]) -> None:

@@ -281,5 +281,5 @@ async def test_a_parked_report_says_why_and_resumes(served: ReportsApi) -> None:
 
 async def test_the_first_window_is_the_one_that_is_open_now(served: ReportsApi) -> None:
     await served.made(schedule={"interval": "1h", "startAt": "2020-01-01T00:00:00.000Z"})
-    (plan,) = await served.reports.plans(NOW_MS + HOUR_MS, 10)
+    (plan,) = (await served.reports.plans(NOW_MS + HOUR_MS, 10)).found
     assert plan.planned_until_ms == NOW_MS - NOW_MS % HOUR_MS

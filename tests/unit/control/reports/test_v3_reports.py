@@ -57,7 +57,7 @@ async def test_a_report_is_made_shown_and_found_by_either_name_and_version(
     }
     shown = await api.json("GET", f"{ONE}/secret")
     assert shown == {"signing_secret": secret, "previous": []}
-    (plan,) = await served.reports.plans(NOW_MS + 48 * HOUR_MS, 10)
+    (plan,) = (await served.reports.plans(NOW_MS + 48 * HOUR_MS, 10)).found
     assert plan.planned_until_ms == NOW_MS - NOW_MS % (24 * HOUR_MS)
     assert served.wakes.count == 1
 
@@ -247,7 +247,7 @@ async def test_a_report_is_paused_and_resumed(served: ReportsApi) -> None:
     await served.made_v3()
     for _ in range(2):
         assert (await served.api.json("POST", f"{ONE}/pause"))["state"] == "paused"
-    assert await served.reports.plans(NOW_MS + 48 * HOUR_MS, 10) == []
+    assert (await served.reports.plans(NOW_MS + 48 * HOUR_MS, 10)).found == []
     assert (await served.api.json("POST", f"{ONE}/resume"))["state"] == "active"
     await served.reports.park_endpoint("default", "https://example.com/hook", "gone", NOW_MS)
     parked = await served.api.json("GET", ONE)
@@ -268,7 +268,7 @@ async def test_a_report_is_resumed_with_what_is_asked_for(served: ReportsApi) ->
             api.clock.at_ms += 4 * HOUR_MS
             found = await api.json("POST", f"{path}/resume", json=body)
             assert found["state"] == "active"
-            (plan,) = await served.reports.plans(api.clock.at_ms, 10)
+            (plan,) = (await served.reports.plans(api.clock.at_ms, 10)).found
             runs = due_runs(plan, api.clock.at_ms, 100, 100)
             await served.reports.plan(plan.report, runs, runs[-1].to_ms)
             assert [run.state for run in runs].count(RunState.SCHEDULED) == kept

@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import text
 
 from aggregator.step import Aggregator
+from dispatcher.runs.failing import Unread
 from dispatcher.runs.late import LateSources, LateTerms, glance, look, revise
 from dispatcher.runs.planner import PlanTerms, Sources, find_due, make_runs
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
@@ -202,7 +203,7 @@ class LateWorld:
         terms = LateTerms(number, PARTITIONS, settle_ms=0, pause_ms=self.pause_ms)
         did = await find_due(sources.reports, now_ms, 1_000)
         did += await look(late, terms, now_ms)
-        did += await revise(late.late, terms, now_ms)
+        did += await revise(late.late, terms, now_ms, Unread())
         self.holders += 1
         plan_terms = PlanTerms(number, PARTITIONS, StartTerms(0))
         holder = f"h{self.holders}"

@@ -10,7 +10,7 @@ from dispatcher.runs.failing import Failing
 from dispatcher.runs.planner import find_due
 from meterline.limits import PLAN_FAILED_REST_MS, PLAN_REPORTS_MAX
 from meterline.ports import Unavailable
-from meterline.report import Plan, Report, ReportStore, Run
+from meterline.report import DuePlans, Report, ReportStore, Run, Unreadable
 from tests.unit.dispatcher.conftest import Rig
 from tests.unit.dispatcher.runs.test_planner import END_MS, URL
 
@@ -27,7 +27,7 @@ class Refusing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reports, name)
 
-    async def plans(self, window_end_max_ms: int, limit: int) -> list[Plan]:
+    async def plans(self, window_end_max_ms: int, limit: int) -> DuePlans:
         self.asked.append(limit)
         return await self._reports.plans(window_end_max_ms, limit)
 
@@ -89,3 +89,26 @@ async def test_a_store_that_is_away_is_not_asked_for_each_report(rig: Rig) -> No
     with pytest.raises(Unavailable, match="no connection"):
         await find_due(cast("ReportStore", store), END_MS, 10, Failing())
     assert store.tried == ["first", "second"]
+
+
+async def test_a_report_that_cannot_be_read_is_told_once_and_takes_no_place(rig: Rig) -> None:
+    reports = await made(rig, "first", "second")
+    failing, asked = Failing(), list[int]()
+
+    class Reading(Refusing):
+        async def plans(self, window_end_max_ms: int, limit: int) -> DuePlans:
+            asked.append(limit)
+            due = await self._reports.plans(window_end_max_ms, limit)
+            return DuePlans(due.found, [Unreadable("bad", "default", "third", "a word")])
+
+    store = cast("ReportStore", Reading(rig.reports, {}))
+    with capture_logs() as lines:
+        assert await find_due(store, END_MS, 10, failing) == 2
+        assert await find_due(store, END_MS + 1_000, 10, failing) == 0
+    assert await found(rig, reports) == ["first", "second"]
+    told = [(it["action"], it["namespace"], it["report"], it["reason"]) for it in lines]
+    assert told == [("report_unreadable", "default", "third", "a word")]
+    assert asked == [PLAN_REPORTS_MAX, PLAN_REPORTS_MAX + 1]
+    with capture_logs() as lines:
+        await find_due(store, END_MS + PLAN_FAILED_REST_MS, 10, failing)
+    assert len(lines) == 1, "it is told again after a rest"

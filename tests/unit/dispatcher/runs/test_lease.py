@@ -34,7 +34,7 @@ async def test_a_run_that_takes_long_keeps_its_lease(rig: Rig) -> None:
     report = await rig.report(URL)
     await rig.complete(LATER_MS)
     await find_due(rig.reports, END_MS, 10)
-    ((run, _),) = await rig.reports.undecided(END_MS, 10)
+    ((run, _),) = (await rig.reports.undecided(END_MS, 10)).found
     terms = replace(rig.plan_terms, lease_ms=1_000)
     now_ms = END_MS
     thefts = []
@@ -72,7 +72,7 @@ async def test_a_question_that_takes_longer_than_a_lease_keeps_it(rig: Rig, repo
         nonlocal now_ms
         now_ms += 59
         for _ in range(2_000):
-            if not await rig.reports.undecided(over_ms, 10):
+            if not (await rig.reports.undecided(over_ms, 10)).found:
                 return
             await asyncio.sleep(0.01)
         pytest.fail("another one could take it")
@@ -88,7 +88,7 @@ async def test_a_question_that_takes_longer_than_a_lease_keeps_it(rig: Rig, repo
 async def test_who_lost_its_lease_leaves_the_run_to_others(rig: Rig, report: Report) -> None:
     await rig.complete(LATER_MS)
     await find_due(rig.reports, END_MS, 10)
-    ((run, _),) = await rig.reports.undecided(END_MS, 10)
+    ((run, _),) = (await rig.reports.undecided(END_MS, 10)).found
     after_ms = END_MS + rig.plan_terms.lease_ms
 
     async def take_over() -> None:  # while usage is asked for, which takes too long

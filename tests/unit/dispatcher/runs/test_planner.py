@@ -137,7 +137,7 @@ async def test_a_run_made_again_after_a_crash_has_the_same_ids_and_bytes(
     until_ms = LATER_MS
     await rig.complete(until_ms)
     await find_due(rig.reports, END_MS, 10)
-    ((run, _),) = await rig.reports.undecided(END_MS, 10)
+    ((run, _),) = (await rig.reports.undecided(END_MS, 10)).found
     dead = await rig.reports.claim_run(run.id, "dead", END_MS, END_MS + 1_000)
     assert dead is not None
     query = UsageQuery(rig.meter, START_MS, END_MS, group_by=("subject", "model"))

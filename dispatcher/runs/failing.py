@@ -3,7 +3,7 @@ while, and keeps no other one from its runs.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -11,28 +11,29 @@ from meterline.limits import PLAN_FAILED_REST_MS
 from meterline.ports import Unavailable
 from meterline.report import DuePlans, Plan, Report, Unreadable
 
+_K = TypeVar("_K", str, tuple[str, str])
 _log: Final = structlog.get_logger("dispatcher")
 
 
 class Unread:
-    """Since when it is known of each report that it cannot be read, by its id. It is told again
-    after a rest. A clock that was set back ends the rest.
+    """When the log last said of each report that it cannot be read, and why; again after a rest. A
+    clock that was set back ends the rest.
     """
 
     def __init__(self) -> None:
-        self._since_ms: dict[str, int] = {}
+        self._since_ms: dict[tuple[str, str], int] = {}
 
     @property
     def count(self) -> int:
-        """So many were met lately."""
+        """So many are known of now."""
         return len(self._since_ms)
 
     def tell(self, unreadable: Sequence[Unreadable], now_ms: int) -> None:
         """Tell of those of which it was not told lately."""
         self._since_ms = _resting(self._since_ms, now_ms)
         for one in unreadable:
-            if one.report_id not in self._since_ms:
-                self._since_ms[one.report_id] = now_ms
+            if (one.report_id, one.reason) not in self._since_ms:
+                self._since_ms[one.report_id, one.reason] = now_ms
                 of = {"namespace": one.namespace, "report": one.report}
                 _log.error("plan", action="report_unreadable", reason=one.reason, **of)
 
@@ -67,7 +68,7 @@ class Failing:
             _log.error("plan", action="report_failed", exc_info=error, **of)
 
 
-def _resting(since_ms: dict[str, int], now_ms: int) -> dict[str, int]:
+def _resting(since_ms: dict[_K, int], now_ms: int) -> dict[_K, int]:
     return {
         id_: at_ms for id_, at_ms in since_ms.items() if 0 <= now_ms - at_ms < PLAN_FAILED_REST_MS
     }

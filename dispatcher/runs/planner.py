@@ -33,8 +33,10 @@ from meterline.report import (
     Run,
     RunMove,
     RunState,
+    RunUnreadable,
     StartTerms,
     Trigger,
+    Unreadable,
 )
 from meterline.usage import ProgressStore, SubjectUsageStore
 from meterline.window import DAY_MS
@@ -170,6 +172,9 @@ async def _make_page(
             made += await _make(sources, terms, it, claim, answers, instant)
         except Unavailable as error:
             away.append((it, error))
+        except RunUnreadable as error:  # its lease is its rest
+            of = it.run.namespace, it.report.slug, str(error)
+            sources.walk.unread.tell([Unreadable(it.report.id, *of)], now_ms)
     # Where some were made, those that were not are tried again at once, and told of then.
     if away and not made:
         raise _none_made(away)

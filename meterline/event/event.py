@@ -24,7 +24,7 @@ DEFAULT_NAMESPACE: Final = "default"
 KEY_BYTES: Final = 16
 CHECK_BYTES: Final = 8
 _INSTANT_CHARS_KEPT: Final = 64
-_SECOND_CHARS: Final = len("2026-01-05T00:00:00Z")  # finer ones are seldom alike
+_SECOND_CHARS: Final = len("2026-01-05T00:00:00+00:00")
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -148,7 +148,8 @@ def _events(logged: Sequence[LoggedEvent], texts: Sequence[bytes | memoryview]) 
         if own is None:
             own_ms, time_ms = None, recorded_ms
         else:
-            own_ms = time_ms = remembered(own) if len(own) <= _SECOND_CHARS else parse_instant(own)
+            alike = len(own) <= _SECOND_CHARS and "." not in own  # finer ones are seldom
+            own_ms = time_ms = remembered(own) if alike else parse_instant(own)
         if not (
             EVENT_TIME_MIN_MS <= recorded_ms < EVENT_TIME_MAX_MS
             and EVENT_TIME_MIN_MS <= time_ms < EVENT_TIME_MAX_MS

@@ -133,8 +133,8 @@ def _count(tally: Tally, _event: Event) -> bool:
 
 
 def _once(read: Callable[[object], int | None]) -> Callable[[object], int | None]:
-    """`read`, but once where one value is read again at once: several meters take the same of an
-    event. Both halves of what it keeps change together, so threads may share it.
+    """`read`, which remembers its latest value: several meters take the same one of an event. Both
+    halves of what it keeps change together, so threads may share it.
     """
     latest: tuple[object, int | None] = (MISSING, None)
 

@@ -49,6 +49,7 @@ from meterline.report.report import (
     ReportMove,
     ReportState,
     Revisions,
+    RunUnreadable,
     Schedule,
     Takeover,
     Unreadable,

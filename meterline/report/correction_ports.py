@@ -141,7 +141,7 @@ class LateStore(Protocol):
     async def revise_late(self, window: LateWindow, now_ms: int) -> Run | Unreadable | None:
         """A run of the next revision, by the meter revision that answered the last one; its window
         has no mark any more. None, and nothing, where it is not due (any more), or a run of it is
-        undecided. Of a report that cannot be read, its windows are due again after
+        undecided. Where its report or a run of it cannot be read, it is due again after
         `PLAN_FAILED_REST_MS`.
         """
         ...

@@ -203,6 +203,10 @@ class Unreadable(NamedTuple):
     reason: str
 
 
+class RunUnreadable(Exception):
+    """An earlier run of the window cannot be read, so this one cannot be made now."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReportChange:
     """What of a report's definition is to change; None stays as it is. Slug and meter never do.

@@ -54,7 +54,10 @@ async def look(world: World) -> None:
 def look_through_blocks(world: World) -> None:
     """What every meter says by its blocks, as anybody may know them, is what its tallies say."""
     blocks, log = world.blocks, world.log.number
-    if world.binding.lost is not None or world.decay.lacks_late() or _is_partial(world):
+    if world.binding.lost is not None or world.decay.lacks_late():
+        return
+    if _is_partial(world):
+        world.fates.note("answers not looked at, since a slice was there in part")
         return
     if world.rng.random() < 0.5:
         blocks.note(log, world.time.now_ms())
@@ -79,9 +82,9 @@ def _is_partial(world: World) -> bool:
         return False
     ends = world.sums.ends(world.log.number)
     return any(
-        it.partition not in ends or it.slice >= ends[it.partition].offset
-        for it in world.usage.partial
-        if it.log == world.log.number
+        partition not in ends or slice_ >= ends[partition].offset
+        for log, partition, slice_, _ in world.usage.partial
+        if log == world.log.number
     )
 
 

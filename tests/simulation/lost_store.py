@@ -179,7 +179,8 @@ def copied(state: UsageState) -> UsageState:
     made.tables = {name: dict(rows) for name, rows in state.tables.items()}
     made.by_slice = {key: dict(rows) for key, rows in state.by_slice.items()}
     made.landed, made.first_at = dict(state.landed), dict(state.first_at)
-    made.redacted = set(state.redacted)
+    made.redacted, made.partial = set(state.redacted), set(state.partial)
+    made.pseudonyms = state.pseudonyms
     made.unerased = None if state.unerased is None else copied(state.unerased)
     made.undropped = None if state.undropped is None else copied(state.undropped)
     return made
@@ -190,7 +191,7 @@ def _set(state: UsageState, other: UsageState) -> None:
     made = copied(other)
     state.tables, state.by_slice = made.tables, made.by_slice
     state.landed, state.first_at = made.landed, made.first_at
-    state.redacted = made.redacted
+    state.redacted, state.partial = made.redacted, made.partial
     if state.unerased is not None:
         state.unerased = made.unerased or UsageState()
     if state.undropped is not None:

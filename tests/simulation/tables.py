@@ -1,9 +1,8 @@
 """What identifies a row of each table of the simulated usage store, and which of two wins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from meterline.event import is_pseudonym
 from meterline.usage import RejectedRow
 
 Identity = tuple[Any, ...]
@@ -21,10 +20,13 @@ IDENTITIES: Final[dict[str, Callable[[Any], Identity]]] = {
 VERSIONS: Final = {"tallies": 7, "late_tallies": 7, "accounts": 3}
 
 
-def counted_without_data(there: Any, row: Any) -> bool:
-    """Whether a rejected value under a name, which came back after its subject was erased, is now
-    that of an event without data, under a pseudonym (docs/decisions/0064).
+def one_is_left(there: Any, row: Any, pseudonyms: Collection[tuple[str, str]]) -> bool:
+    """Whether of two rows of a rejected value one came back under a name that was erased, and the
+    other is that of its event without data, under the pseudonym (docs/decisions/0064).
     """
-    if not (isinstance(there, RejectedRow) and is_pseudonym(row.subject)):
+    if not isinstance(there, RejectedRow) or there.window != row.window:
         return False
-    return not is_pseudonym(there.subject) and (row.reason, row.value) == ("missing", "")
+    return any(
+        (named.subject, left.subject) in pseudonyms and left.value == ""
+        for named, left in ((there, row), (row, there))
+    )

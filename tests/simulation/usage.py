@@ -39,7 +39,7 @@ from tests.simulation.hours import Hours, answers, is_hidden
 from tests.simulation.network import Net
 from tests.simulation.raw import SEEN_CHUNK, raw_after, seen_after, seen_extent, seen_keys
 from tests.simulation.stores import REPLICA_ASKED
-from tests.simulation.tables import IDENTITIES, VERSIONS, Identity, counted_without_data
+from tests.simulation.tables import IDENTITIES, VERSIONS, Identity, one_is_left
 
 STAGES: Final = (
     ("events", "rejects", "seen"),
@@ -68,11 +68,12 @@ class UsageState:
         self.met: Counter[str] = Counter()
         self.first_at: dict[bytes, int] = {}
         self.unerased: UsageState | None = None  # the same, where nobody is ever erased
-        self.undropped: UsageState | None = None  # where all minutes are kept, and nobody is erased
+        self.undropped: UsageState | None = None  # where all minutes are kept, none is erased
         self.redacted: set[tuple[str, Identity]] = set()
         self.forgets_share = 0.0
         self.forgets: random.Random | None = None  # whoever draws which rows are lost in silence
-        self.partial: set[SliceId] = set()  # slices of which some rows may be there without others
+        self.partial: set[tuple[int, ...]] = set()  # slices and versions of flushes not all there
+        self.pseudonyms: set[tuple[str, str]] = set()  # of names that were asked to be erased
 
     def forgets_by(self, rng: random.Random, share: float) -> None:
         """From now on it forgets rows of this share of the flushes."""
@@ -97,7 +98,7 @@ class UsageState:
                         continue
                 elif row == there:
                     self.met["a row came again"] += 1
-                elif (table, identity) in self.redacted or counted_without_data(there, row):
+                elif (table, identity) in self.redacted or one_is_left(there, row, self.pseudonyms):
                     self.met["a row came back that was erased"] += 1
                     self.redacted.discard((table, identity))
                 else:
@@ -146,12 +147,11 @@ class UsageState:
 
     def write(self, flush: Flush) -> None:
         """All of it; a store that forgets loses rows of what is counted back, and says nothing."""
-        if (
-            self.forgets is not None
-            and flush.accounts
-            and self.forgets.random() < self.forgets_share
-        ):
-            flush = self._forgotten(flush, self.forgets)
+        forgets = self.forgets if flush.accounts else None
+        if forgets is not None and forgets.random() < self.forgets_share:
+            flush = self._forgotten(flush, forgets)
+        else:
+            self.partial -= {it[:4] for it in flush.accounts}
         for stage in STAGES:
             for table in stage:
                 if rows := getattr(flush, table):
@@ -159,7 +159,7 @@ class UsageState:
 
     def write_part(self, flush: Flush, rng: random.Random) -> None:
         """All before some stage, and any rows of that one: an insert may land in several parts."""
-        self.partial |= {SliceId(*it[:3]) for it in flush.accounts}
+        self.partial |= {it[:4] for it in flush.accounts}
         cut = rng.randrange(len(STAGES))
         for stage in STAGES[:cut]:
             for table in stage:
@@ -174,7 +174,7 @@ class UsageState:
         left = {name: getattr(flush, name) for stage in STAGES for name in stage}
         table = rng.choice([name for name, rows in left.items() if rows])
         left[table] = [row for row in left[table] if rng.random() < 0.3]
-        self.partial |= {SliceId(*it[:3]) for it in flush.accounts}
+        self.partial |= {it[:4] for it in flush.accounts}
         return Flush(**left)
 
     def replica(self, writes: int) -> "UsageState":

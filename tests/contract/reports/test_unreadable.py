@@ -7,9 +7,19 @@ import pytest
 from sqlalchemy import Table, update
 
 from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
+from meterline.backends.control_store.reports.definitions import park
 from meterline.backends.control_store.tables.reports import report_runs, reports
 from meterline.limits import PLAN_FAILED_REST_MS
-from meterline.report import LateStore, LateWindow, Report, ReportStore, Unreadable
+from meterline.report import (
+    LateStore,
+    LateWindow,
+    Report,
+    ReportState,
+    ReportStore,
+    RunUnreadable,
+    Unreadable,
+)
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, PAUSE_MS, START, delivering, of, scheduled, window
 
@@ -94,18 +104,33 @@ async def test_pages_go_on_behind_what_cannot_be_read(
     assert met == ["00R", Unreadable, "02R"]
 
 
+LATE = {
+    "a report": (reports, {"filter": "5"}),
+    "a filter of others": (reports, {"filter": '{"usage": 5}'}),
+    "a run": (report_runs, {"trigger": "moon"}),
+    "how far it counted": (report_runs, {"counted": "5"}),
+}
+
+
+@pytest.mark.parametrize(("table", "members"), LATE.values(), ids=list(LATE))
 async def test_late_windows_of_others_are_due_meanwhile(
     control_database: Database,
     store: ReportStore,
     late: LateStore,
     report: Report,
     others: list[Report],
+    table: Table,
+    members: dict[str, object],
 ) -> None:
     runs = [await delivering(store, one, "alice") for one in (report, others[0])]
     bad, good = (window(run) for run in runs)
     await late.mark([of(report, runs[0])], NOW)
     await late.mark([of(others[0], runs[1])], NOW + 1)
-    await written(control_database, reports, report.id, {"filter": "5"})
+    bad_row = report.id if table is reports else runs[0].id
+    await written(control_database, table, bad_row, members)
+    span = runs[0].from_ms, runs[0].to_ms
+    decided = await late.decided_windows([report.meter_id], *span, 0, 10)
+    assert {it.report_id for it in decided} == {report.id, others[0].id}
     now_ms = NOW + PAUSE_MS
 
     async def due(at_ms: int, limit: int) -> list[LateWindow]:
@@ -118,3 +143,23 @@ async def test_late_windows_of_others_are_due_meanwhile(
     assert await due(now_ms, 1) == [good]
     assert await late.revise_late(good, now_ms)
     assert await due(now_ms + PLAN_FAILED_REST_MS, 10) == [bad], "nothing of it is lost"
+
+
+async def test_what_cannot_be_read_is_parked_and_deleted_like_others(
+    control_database: Database, store: ReportStore, report: Report, others: list[Report]
+) -> None:
+    await written(control_database, reports, report.id, {"filter": "5"})
+    await control_database.write(lambda on: park(on, "default", report.endpoint, "gone", NOW))
+    parked = [await store.report("default", it.id) for it in others]
+    assert [it.state for it in parked if it is not None] == [ReportState.PARKED] * 2
+    await store.delete_report(report.id, NOW)
+    assert [it.id for it in await store.reports("default")] == ["00R", "02R"]
+
+
+async def test_a_run_is_not_made_behind_one_that_cannot_be_read(
+    control_database: Database, store: ReportStore, report: Report
+) -> None:
+    first = await delivering(store, report, "alice")
+    await written(control_database, report_runs, first.id, {"trigger": "moon"})
+    with pytest.raises(RunUnreadable, match="moon"):
+        await SqlCorrectionStore(control_database).baseline(scheduled(report, revision=2))

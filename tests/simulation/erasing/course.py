@@ -102,6 +102,10 @@ def _ask(world: World) -> None:
         subject = world.rng.choice(SUBJECTS)
         told = world.erasures.ask(subject, world.time.now_ms())
         world.say(f"asked to erase {subject}: {told}")
+        if told is not None and told.subject is not None:
+            for state in (world.usage, world.usage.unerased, world.usage.undropped):
+                if state is not None:
+                    state.pseudonyms.add((told.subject, told.pseudonym))
 
 
 def settled(world: World) -> bool:

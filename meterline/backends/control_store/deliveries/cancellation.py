@@ -7,7 +7,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.access import COMMAND, Action
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.reports.definitions import report_of, tell
+from meterline.backends.control_store.reports.definitions import tell
 from meterline.backends.control_store.reports.run_rows import run_states
 from meterline.backends.control_store.reports.runs import drop_staged
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
@@ -31,7 +31,7 @@ async def delete(
     row = (await connection.execute(marked)).one_or_none()
     if row is None:
         return
-    await tell(connection, report_of(row), Action.DELETE, now_ms, author)
+    await tell(connection, row, Action.DELETE, now_ms, author)
     mine, why = _runs.report_id == report_id, "the report was deleted"
     await skip_runs(connection, mine, why, now_ms)
     await cancel_deliveries(connection, report_id, mine, why, now_ms)

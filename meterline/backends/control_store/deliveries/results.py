@@ -15,7 +15,7 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.endpoints import hear
 from meterline.backends.control_store.engine import put
 from meterline.backends.control_store.one_step import Change, Question
-from meterline.backends.control_store.reports.definitions import report_of, tell
+from meterline.backends.control_store.reports.definitions import tell
 from meterline.backends.control_store.reports.listing import delivery
 from meterline.backends.control_store.tables.reports import (
     report_attempts,
@@ -301,7 +301,7 @@ async def _replay(
         raise conflict("It is being sent just now; ask again when that attempt has ended.")
     await _mind_bytes(connection, row.run_id)
     await reopen(connection, {delivery_id: (row.run_id, before)}, now_ms)
-    await tell(connection, report_of(report), Action.REPLAY, now_ms, author, delivery_id)
+    await tell(connection, report, Action.REPLAY, now_ms, author, delivery_id)
 
 
 def again(now_ms: int) -> dict[str, object]:

@@ -7,6 +7,7 @@ from sqlalchemy import Row, and_, select
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.reports.definitions import BAD_ROW
 from meterline.backends.control_store.reports.listing import bodies
 from meterline.backends.control_store.reports.requests import followed
 from meterline.backends.control_store.reports.run_rows import filter_of, group_by_of
@@ -23,7 +24,7 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
     run_corrections,
 )
-from meterline.report import Baseline, Claim, Correction, KeptCorrection, Run
+from meterline.report import Baseline, Claim, Correction, KeptCorrection, Run, RunUnreadable
 
 _rows = run_corrections.c
 
@@ -34,21 +35,10 @@ class SqlCorrectionStore(SqlStore):
     @reads
     async def baseline(self, connection: Connection, run: Run) -> Baseline | None:
         """See the port."""
-        before = await followed(connection, run)
-        if before is None:
-            return None
-        assert before.manifest is not None, "what says something has one"
-        assert before.meter_revision is not None, "decided"
-        question = select(report_runs.c.group_by, report_runs.c.filter)
-        row = (await connection.execute(question.where(report_runs.c.id == before.id))).one()
-        recorded = not before.manifest.deliveries
-        return Baseline(
-            before.id,
-            before.meter_revision,
-            None if row.group_by is None else group_by_of(row.group_by),
-            None if row.filter is None else filter_of(row.filter),
-            before.manifest.corrections_digest if recorded else None,
-        )
+        try:
+            return await _baseline(connection, run)
+        except BAD_ROW as error:
+            raise RunUnreadable(f"a run before {run.id}: {error!r}") from error
 
     @reads
     async def sent_bodies(
@@ -111,4 +101,22 @@ def _correction_of(row: Row[tuple[object, ...]]) -> Correction:
         groups=tuple(sorted(groups.items())),
         old=None if row.old_value is None else int(row.old_value),
         new=None if row.new_value is None else int(row.new_value),
+    )
+
+
+async def _baseline(connection: Connection, run: Run) -> Baseline | None:
+    before = await followed(connection, run)
+    if before is None:
+        return None
+    assert before.manifest is not None, "what says something has one"
+    assert before.meter_revision is not None, "decided"
+    question = select(report_runs.c.group_by, report_runs.c.filter)
+    row = (await connection.execute(question.where(report_runs.c.id == before.id))).one()
+    recorded = not before.manifest.deliveries
+    return Baseline(
+        before.id,
+        before.meter_revision,
+        None if row.group_by is None else group_by_of(row.group_by),
+        None if row.filter is None else filter_of(row.filter),
+        before.manifest.corrections_digest if recorded else None,
     )

@@ -45,6 +45,7 @@ from meterline.report import (
 )
 
 _T = TypeVar("_T")
+BAD_ROW: Final = (ValueError, TypeError, AssertionError, LookupError)  # nothing can be made of it
 _live = select(reports).where(reports.c.deleted_at_ms.is_(None))
 
 
@@ -193,12 +194,10 @@ async def with_ids(connection: Connection, ids: Collection[str]) -> dict[str, Re
 
 
 def readable(row: Row[Any], made: Callable[[Row[Any]], _T], slug: str) -> _T | Unreadable:
-    """What is made of the row of a report or of its run, where it can be. Whatever a row fails by
-    is of this row: others are read.
-    """
+    """What is made of the row of a report or of its run, where it can be."""
     try:
         return made(row)
-    except Exception as error:  # noqa: BLE001
+    except BAD_ROW as error:
         members = row._mapping  # noqa: SLF001 - its name in SQLAlchemy
         report_id = members.get("report_id", members["id"])
         return Unreadable(str(report_id), str(members["namespace"]), slug, repr(error))
@@ -305,7 +304,7 @@ async def _move(
     )
     for row in (await connection.execute(statement.returning(reports))).all():
         detail = reason[:CHANGE_DETAIL_CHARS_MAX]
-        await tell(connection, report_of(row), _ACTIONS[by], now_ms, author, detail)
+        await tell(connection, row, _ACTIONS[by], now_ms, author, detail)
 
 
 def report_of(row: Row[tuple[object, ...]]) -> Report:
@@ -331,13 +330,13 @@ async def _reports(connection: Connection, question: Select[tuple[object, ...]])
 
 async def tell(
     connection: Connection,
-    report: Report,
+    report: Report | Row[Any],
     action: Action,
     now_ms: int,
     author: str,
     detail: str = "",
     members: str = "",
 ) -> None:
-    """Record a change of a report."""
+    """Record a change of a report. Its row will do: one that cannot be read is changed, too."""
     of = (report.namespace, now_ms, author, action, Kind.REPORT, report.id, report.slug)
     await record_change(connection, Change(*of, detail, members))

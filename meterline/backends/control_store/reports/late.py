@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from sqlalchemy import and_, func, or_, select, tuple_, update
+from sqlalchemy import Row, and_, func, or_, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.reports.definitions import locked, readable, report_of
+from meterline.backends.control_store.reports.definitions import BAD_ROW, locked, report_of
 from meterline.backends.control_store.reports.requests import revise
 from meterline.backends.control_store.reports.run_rows import counted_of, same_window
 from meterline.backends.control_store.store import (
@@ -124,7 +125,7 @@ class SqlLateStore(SqlStore):
             place = (after.report_id, after.from_ms, after.to_ms)
             question = question.where(tuple_(*order) > tuple_(*place))
         rows = await connection.execute(question)
-        return [value_of(DecidedWindow, row, counted=counted_of(row.counted)) for row in rows]
+        return [value_of(DecidedWindow, row, counted=_counted(row)) for row in rows]
 
     async def mark(self, windows: Sequence[DecidedWindow], due_at_ms: int) -> None:
         """See the port."""
@@ -168,14 +169,6 @@ class SqlLateStore(SqlStore):
         row = await locked(connection, window.report_id)
         if row is None:
             return None
-        report = readable(row, report_of, str(row.slug))
-        if isinstance(report, Unreadable):  # its windows let those of others go first
-            await connection.execute(
-                update(late_windows)
-                .where(_windows.report_id == window.report_id, _windows.due_at_ms <= now_ms)
-                .values(due_at_ms=now_ms + PLAN_FAILED_REST_MS)
-            )
-            return report
         due = (
             select(_windows.due_at_ms)
             .where(same_window(_windows, window), _windows.due_at_ms <= now_ms)
@@ -183,10 +176,14 @@ class SqlLateStore(SqlStore):
         )
         if (await connection.execute(due)).one_or_none() is None:
             return None
-        run = await revise(connection, report, window, now_ms)
+        of_window = update(late_windows).where(same_window(_windows, window))
+        try:
+            run = await revise(connection, report_of(row), window, now_ms)
+        except BAD_ROW as error:  # it lets those of others go first
+            await connection.execute(of_window.values(due_at_ms=now_ms + PLAN_FAILED_REST_MS))
+            return Unreadable(window.report_id, row.namespace, row.slug, repr(error))
         if run is not None:
-            cleared = update(late_windows).where(same_window(_windows, window))
-            await connection.execute(cleared.values(due_at_ms=None, revised_at_ms=now_ms))
+            await connection.execute(of_window.values(due_at_ms=None, revised_at_ms=now_ms))
         return run
 
 
@@ -207,6 +204,16 @@ async def mark_overtaken(
         if int(row.begun_end) > counted.end(counted.log, int(row.partition)):
             await _mark(connection, [(run.report_id, run.from_ms, run.to_ms)], now_ms)
             return
+
+
+def _counted(row: Row[*tuple[Any, ...]]) -> LogEnds | None:
+    """How far a run had counted. Where that cannot be read, all usage is late for it: whoever
+    revises it finds whether it is.
+    """
+    try:
+        return counted_of(row.counted)
+    except BAD_ROW:
+        return None
 
 
 async def _sealed_end(

@@ -104,5 +104,6 @@ def group_by_of(text: str) -> tuple[str, ...]:
 def filter_of(text: str) -> ReportFilter:
     """The filter in a row."""
     filter_, faults = parse_filter(_filter_decoder.decode(text))
-    assert not faults, "only what was parsed is stored"
+    if faults:
+        raise ValueError(f"the stored filter is none that can be read: {faults[0]}")
     return filter_

@@ -7,7 +7,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from meterline.access import COMMAND, Action
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.reports.definitions import locked, report_of, tell
+from meterline.backends.control_store.reports.definitions import locked, tell
 from meterline.backends.control_store.tables.access import changes
 from meterline.backends.control_store.tables.reports import report_secrets, reports
 from meterline.limits import SECRET_SHOWN_ONCE_MS, SIGNING_SECRETS_RETIRED_MAX
@@ -50,7 +50,7 @@ async def rotate(
     detail = "signing secret; the ones before sign no more"
     if overlap_ms:
         detail = f"signing secret; the one before signs until {rfc3339(until_ms)}"
-    await tell(connection, report_of(row), Action.ROTATE, now_ms, author, detail)
+    await tell(connection, row, Action.ROTATE, now_ms, author, detail)
 
 
 async def newest_sealed(connection: Connection, most: int) -> list[bytes]:

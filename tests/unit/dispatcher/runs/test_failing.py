@@ -1,17 +1,28 @@
 """A report whose windows cannot be recorded keeps no other one from its runs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
 from dispatcher.runs.failing import Failing
-from dispatcher.runs.planner import find_due
+from dispatcher.runs.planner import find_due, make_runs
 from meterline.limits import PLAN_FAILED_REST_MS, PLAN_REPORTS_MAX
 from meterline.ports import Unavailable
-from meterline.report import DuePlans, Report, ReportStore, Run, Unreadable
-from tests.unit.dispatcher.conftest import Rig
+from meterline.report import (
+    Baseline,
+    CorrectionStore,
+    DuePlans,
+    Report,
+    ReportStore,
+    Run,
+    RunUnreadable,
+    Unreadable,
+)
+from meterline.window import MINUTE_MS
+from tests.unit.dispatcher.conftest import START_MS, Rig
 from tests.unit.dispatcher.runs.test_planner import END_MS, URL
 
 
@@ -112,3 +123,29 @@ async def test_a_report_that_cannot_be_read_is_told_once_and_takes_no_place(rig:
     with capture_logs() as lines:
         await find_due(store, END_MS + PLAN_FAILED_REST_MS, 10, failing)
     assert len(lines) == 1, "it is told again after a rest"
+
+
+async def test_a_run_behind_one_that_cannot_be_read_keeps_no_other_from_its_turn(rig: Rig) -> None:
+    reports = await made(rig, "first", "second")
+    await find_due(rig.reports, END_MS, 10)
+    await rig.complete(END_MS + 2 * MINUTE_MS)
+    assert await make_runs(rig.sources, rig.plan_terms, lambda: END_MS, "h") == 2
+    for one in reports:
+        await rig.reports.request_run(one, START_MS, END_MS, END_MS, revise=True)
+    corrections = rig.sources.corrections
+
+    class Behind:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(corrections, name)
+
+        async def baseline(self, run: Run) -> Baseline | None:
+            if run.report_id == reports[0].id:
+                raise RunUnreadable("a word")
+            return await corrections.baseline(run)
+
+    sources = replace(rig.sources, corrections=cast("CorrectionStore", Behind()))
+    with capture_logs() as lines:
+        assert await make_runs(sources, rig.plan_terms, lambda: END_MS, "h2") == 1
+    assert [(it["action"], it["report"], it["reason"]) for it in lines] == [
+        ("report_unreadable", "first", "a word")
+    ]

@@ -56,8 +56,7 @@ def look_through_blocks(world: World) -> None:
     blocks, log = world.blocks, world.log.number
     if world.binding.lost is not None or world.decay.lacks_late():
         return
-    if _is_partial(world):
-        world.fates.note("answers not looked at, since a slice was there in part")
+    if world.minutes.is_partial(log):
         return
     if world.rng.random() < 0.5:
         blocks.note(log, world.time.now_ms())
@@ -72,20 +71,6 @@ def look_through_blocks(world: World) -> None:
                 world.fail(f"revision {meter.revision}: {words}")
         if world.minutes.on and (words := blocks.differing(log, _cut(world, meter))):
             world.fail(f"revision {meter.revision}, cut: {words}")
-
-
-def _is_partial(world: World) -> bool:
-    """Whether some rows may be there without others of a slice that is not counted back yet. Late
-    ones are written twice: until then one of the two may be lacking. A sealed slice has them all.
-    """
-    if not world.minutes.on:
-        return False
-    ends = world.sums.ends(world.log.number)
-    return any(
-        partition not in ends or slice_ >= ends[partition].offset
-        for log, partition, slice_, _ in world.usage.partial
-        if log == world.log.number
-    )
 
 
 def _cut(world: World, meter: Meter) -> UsageQuery:

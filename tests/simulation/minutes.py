@@ -161,6 +161,22 @@ class MinutesState:
 
     # --- whoever reads ---
 
+    def is_partial(self, log: int) -> bool:
+        """Whether some rows may be there without others of a slice that is not counted back yet.
+        Late ones are written twice: until then one of the two may be lacking. A sealed slice has
+        them all.
+        """
+        if not self.on:
+            return False
+        ends = self.sums.ends(log)
+        partial = any(
+            partition not in ends or slice_ >= ends[partition].offset
+            for of, partition, slice_, _ in self._usage.partial
+            if of == log
+        )
+        self.met["answers not looked at, since a slice was there in part"] += partial
+        return partial
+
     def through(self, query: UsageQuery, coverage: Coverage) -> list[UsageRow]:
         """What is read by the plan: of blocks, by minute, and along the log. Raises as the product
         does where it needs what is not kept.

@@ -79,6 +79,8 @@ def _said(world: World, query: UsageQuery) -> list[Any] | None:
 
 def _read(world: World, query: UsageQuery, coverage: Coverage) -> list[Any] | None:
     """What is said through blocks at this instant; None where it is refused, as it may be."""
+    if world.minutes.is_partial(coverage.log):
+        return None
     try:
         said = values_of(world.blocks.through(query, coverage, coverage.hidden))
     except (Problem, Unavailable) as refusal:

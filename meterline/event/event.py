@@ -148,7 +148,7 @@ def _events(logged: Sequence[LoggedEvent], texts: Sequence[bytes | memoryview]) 
         if own is None:
             own_ms, time_ms = None, recorded_ms
         else:
-            alike = len(own) <= _SECOND_CHARS and "." not in own  # finer ones are seldom
+            alike = len(own) <= _SECOND_CHARS and "." not in own  # with a fraction they seldom are
             own_ms = time_ms = remembered(own) if alike else parse_instant(own)
         if not (
             EVENT_TIME_MIN_MS <= recorded_ms < EVENT_TIME_MAX_MS

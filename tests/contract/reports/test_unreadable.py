@@ -60,28 +60,23 @@ async def test_plans_of_others_are_given(
     assert reason
 
 
-@pytest.mark.parametrize("members", BY_OTHERS.values(), ids=list(BY_OTHERS))
+@pytest.mark.parametrize(
+    ("table", "members"),
+    [*((reports, members) for members in BY_OTHERS.values()), (report_runs, {"trigger": "moon"})],
+    ids=[*BY_OTHERS, "a run"],
+)
 async def test_runs_of_others_are_given(
     control_database: Database,
     store: ReportStore,
     report: Report,
     others: list[Report],
+    table: Table,
     members: dict[str, object],
 ) -> None:
     for one in (report, *others):
         await store.plan(one, [scheduled(one)], END)
-    await written(control_database, reports, report.id, members)
-    page = await store.undecided(NOW, 10)
-    assert [run for run, _ in page.found] == [scheduled(one) for one in others]
-    assert [(it.report_id, it.report) for it in page.unreadable] == [(report.id, "monthly")]
-
-
-async def test_a_run_that_cannot_be_read_holds_up_no_other_one(
-    control_database: Database, store: ReportStore, report: Report, others: list[Report]
-) -> None:
-    for one in (report, *others):
-        await store.plan(one, [scheduled(one)], END)
-    await written(control_database, report_runs, scheduled(report).id, {"trigger": "moon"})
+    bad_row = report.id if table is reports else scheduled(report).id
+    await written(control_database, table, bad_row, members)
     page = await store.undecided(NOW, 10)
     assert [run for run, _ in page.found] == [scheduled(one) for one in others]
     assert [(it.report_id, it.report) for it in page.unreadable] == [(report.id, "monthly")]

@@ -160,9 +160,8 @@ class BlockMaker:
         with each step. So none keeps another from being done, however much of it there is, and
         whether or not it can be done.
         """
-        catalogue = await self._catalogue.catalogue()
-        revisions = sorted(meter.revision for meter in catalogue.meters)
-        if _newest(columns, revisions) > catalogue.version:
+        version, revisions = await self._catalogue.folded_revisions()
+        if _newest(columns, revisions) > version:
             return None  # it lags: which newer revisions must be counted is not known by it
         self._turn += 1
         for way in range(self._turn, self._turn + _WAYS):

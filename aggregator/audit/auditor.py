@@ -172,13 +172,11 @@ class StoreAuditor:
         parents = await self._parents(log, partition)
         chunk = Chunk(log, partition, names, first, end, NEVER, minutes_from, parents)
         filled = await self._control.filled(log, partition, names)
+        oldest = min(seal.catalogue for seal in seals)
         meters = []
         for meter in catalogue.meters:
-            held = tuple(
-                seal.slice
-                for seal in seals
-                if seal.catalogue >= meter.revision or filled.holds(seal.slice, meter.revision)
-            )
+            counted = meter.revision <= oldest  # in all: the usual case
+            held = names if counted else filled.held(seals, meter.revision)
             step.unfilled += len(names) - len(held)
             if held:
                 meters.append((meter, replace(chunk, slices=held)))

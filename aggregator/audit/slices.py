@@ -27,7 +27,7 @@ from meterline.audit import (
     values_of,
 )
 from meterline.event import Event, Verdict, decode_event, is_erased, offset_of
-from meterline.limits import AUDIT_FINDINGS_MAX, BACKFILL_YIELD_EVENTS
+from meterline.limits import AUDIT_FINDINGS_MAX, AUDIT_METERS_UNASKED, BACKFILL_YIELD_EVENTS
 from meterline.meter import Meter, decode_groups
 from meterline.usage import (
     EVENTS,
@@ -100,7 +100,7 @@ class SliceAudit:
                 for one in strange
                 if one.table != REJECTS or not slices.firsts_gone
             ]
-        for meter, chunk in slices.meters:
+        for meter, chunk in await self._concerned(slices):
             recount = await self._recounted(chunk, meter, step)
             found += [_cell(slices, meter, one) for one in recount.differences]
         suspects = {one.place for one in found} | set(suspects)
@@ -109,6 +109,13 @@ class SliceAudit:
                 altered = await self.altered(slices.chunk, slice_)
                 found += [_strange(slices, one) for one in altered]
         return list({one.key: one for one in found}.values())
+
+    async def _concerned(self, slices: Slices) -> Sequence[tuple[Meter, Chunk]]:
+        """The meters that have events or cells there: tenants may have thousands that have none."""
+        if len(slices.meters) <= AUDIT_METERS_UNASKED:
+            return slices.meters
+        touched = await self._evidence.touched(slices.chunk)
+        return [(meter, chunk) for meter, chunk in slices.meters if touched.has_any_of(meter)]
 
     async def _recounted(self, chunk: Chunk, meter: Meter, step: AuditStep) -> Recount:
         recount = await self._evidence.recount(chunk, meter, AUDIT_FINDINGS_MAX)

@@ -22,6 +22,7 @@ from meterline.audit.audit import (
     SlicePlace,
     Strange,
     TallyValues,
+    Touched,
     cell_named,
     decode_place,
     described,

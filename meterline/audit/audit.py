@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from meterline.meter import Meter
 from meterline.number import text
-from meterline.usage import MemberRow, RejectedRow, TallyRow
+from meterline.usage import MemberRow, RejectedRow, Seal, TallyRow
 from meterline.window import MINUTE_MS, rfc3339
 
 ERASED: Final = "erased"  # as `Kept.what`
@@ -88,6 +89,19 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Touched:
+    """What there is in a chunk: (namespace, type) of its events, revisions of its cells."""
+
+    types: Collection[tuple[str, str]]
+    revisions: Collection[int]
+
+    def has_any_of(self, meter: Meter) -> bool:
+        """Whether a meter has anything there. Of one that has nothing, a recount finds nothing."""
+        of_it = (meter.namespace, meter.event_type) in self.types
+        return of_it or meter.revision in self.revisions
+
+
+@dataclass(frozen=True, slots=True)
 class Filled:
     """Which slices of a partition were filled in: by revision all before an offset, and marks as
     (slice, revision).
@@ -99,6 +113,14 @@ class Filled:
     def holds(self, slice_: int, revision: int) -> bool:
         """Whether a slice was filled in for a revision."""
         return slice_ < self.ends.get(revision, 0) or (slice_, revision) in self.marks
+
+    def held(self, seals: Sequence[Seal], revision: int) -> tuple[int, ...]:
+        """The slices that are counted for a revision: as their seals tell, or filled in."""
+        return tuple(
+            seal.slice
+            for seal in seals
+            if seal.catalogue >= revision or self.holds(seal.slice, revision)
+        )
 
 
 class Kept(NamedTuple):

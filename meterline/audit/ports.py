@@ -19,6 +19,7 @@ from meterline.audit.audit import (
     RunPlace,
     SlicePlace,
     Strange,
+    Touched,
 )
 from meterline.audit.lineage import Position, ReportedDelivery, UsageEntry
 from meterline.meter import Meter
@@ -62,6 +63,10 @@ class UsageEvidence(Protocol):
         self, log: int, partition: int, bounds: tuple[int, int], revisions: Sequence[int]
     ) -> list[tuple[str, int]]:
         """(table, slice) of every slice within bounds that has rows of cells."""
+        ...
+
+    async def touched(self, chunk: Chunk) -> Touched:
+        """What there is of events and cells in slices of a chunk, whatever their positions."""
         ...
 
     async def recount(self, chunk: Chunk, meter: Meter, limit: int) -> Recount:

@@ -14,6 +14,7 @@ from meterline.meter.meter import (
     RESERVED_DIMENSIONS,
     Aggregation,
     Catalogue,
+    FoldedRevisions,
     ListedMeter,
     Meter,
     MeterChange,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from meterline.event import PathError, check_path
 from meterline.limits import (
@@ -144,6 +144,13 @@ class NewestRevisions:
     version: int
     newest: int
     in_force: int
+
+
+class FoldedRevisions(NamedTuple):
+    """The version of a catalogue, and the numbers of its revisions, ascending."""
+
+    version: int
+    revisions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

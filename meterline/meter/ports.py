@@ -9,6 +9,7 @@ from typing import Protocol
 from meterline.access import AGGREGATOR, COMMAND
 from meterline.meter.meter import (
     Catalogue,
+    FoldedRevisions,
     ListedMeter,
     Meter,
     MeterChange,
@@ -96,6 +97,10 @@ class CatalogueStore(Protocol):
 
     async def catalogue_version(self) -> int:
         """The newest version; cheap, asked every second."""
+        ...
+
+    async def folded_revisions(self) -> FoldedRevisions:
+        """The numbers of what `catalogue` has; cheap, for who asks often and needs no more."""
         ...
 
     async def newest_revisions(self) -> NewestRevisions:

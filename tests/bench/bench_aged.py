@@ -11,85 +11,30 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from sqlalchemy import text
-
-from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.migrate import migrate
-from meterline.backends.control_store.progress.filling import ALL
 from meterline.backends.control_store.progress.progress import SqlProgressStore
-from meterline.limits import SLICE_SPAN_MS
+from tests.aged import control
+from tests.aged.age import Age
 from tests.bench.bench_aggregator import say
 
 SEALS: Final = 1_700_000  # of a year with 16 partitions
 METERS: Final = 10_000
 PARTITIONS: Final = 16
-NAMESPACES: Final = 100
-BEGIN_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+END_MS: Final = 1_798_761_600_000  # 2027-01-01T00:00:00Z
 SAMPLES: Final = 9
-SLICE_RECORDS: Final = 100  # offsets of a slice
 LATE: Final = 10  # meters that are made at the end, and lack every slice
-
-
-@dataclass(frozen=True, slots=True)
-class Age:
-    """How much there is of everything."""
-
-    seals: int
-    meters: int
-    partitions: int
-
-    @property
-    def each(self) -> int:
-        """Seals of a partition."""
-        return self.seals // self.partitions
-
-
-def numbers(count: int) -> str:
-    """A table `n` of the numbers before `count`, in both dialects."""
-    return f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1})"
-
-
-def statements(age: Age) -> list[str]:
-    """What makes the world. Meters know all slices, but for the last ten."""
-    before = age.meters - LATE
-    pairs = f"n.i / {before} AS part, n.i % {before} + 1 AS revision"
-    return [
-        f"""INSERT INTO meters (id, namespace, key, name, description, labels, from_settings,
-    created_version, created_at_ms, updated_at_ms) {numbers(age.meters)}
-SELECT 'id' || i, 'tenant-' || (i % {NAMESPACES}), 'm' || i, 'M', '', '{{}}', false, i + 1,
-    {BEGIN_MS}, {BEGIN_MS} FROM n""",
-        f"""INSERT INTO meter_revisions (revision, meter_id, aggregation, event_type, dimensions)
-{numbers(age.meters)} SELECT i + 1, 'id' || i, 'count', 't' || (i % 50), '{{}}' FROM n""",
-        f"UPDATE catalogue_version SET version = {age.meters}",
-        f"""INSERT INTO seals (log, partition, slice, offset_end, events, catalogue, append_ms)
-{numbers(age.each * age.partitions)} SELECT 1, part, place * {SLICE_RECORDS},
-    (place + 1) * {SLICE_RECORDS}, 1000, {before}, {BEGIN_MS} + place * {SLICE_SPAN_MS}
-FROM (SELECT i % {age.partitions} AS part, i / {age.partitions} AS place FROM n) AS slices""",
-        f"""INSERT INTO fill_bounds (log, partition, revision, filled_end)
-{numbers(before * age.partitions)} SELECT 1, part, revision, {ALL} FROM (SELECT {pairs} FROM n)
-AS pairs""",
-        f"""INSERT INTO completeness (log, partition, catalogue, until_ms)
-{numbers(age.partitions)} SELECT 1, i, {age.meters}, {BEGIN_MS} + {age.each * SLICE_SPAN_MS}
-FROM n""",
-    ]
 
 
 async def made(database: Database, age: Age) -> None:
     """Put it all in; minutes for a year."""
     progress = SqlProgressStore(database)
-    assert await progress.register_log("aged", age.partitions) == 1
-    for statement in statements(age):
-
-        async def act(connection: Connection, statement: str = statement) -> None:
-            await connection.execute(text(statement))
-
-        await database.write(act)
+    assert await progress.register_log("aged", age.partitions) == control.LOG
+    await control.put(database, age)
 
 
 async def took_ms(ask: Callable[[], Awaitable[object]]) -> float:
@@ -143,11 +88,11 @@ def main(arguments: Sequence[str] = ()) -> None:
     """Print the figures."""
     if len(arguments) > 3:
         seals, meters, partitions = map(int, arguments[:3])
-        asyncio.run(measured("aged", arguments[3], Age(seals, meters, partitions)))
+        asyncio.run(measured("aged", arguments[3], Age(seals, meters, partitions, END_MS, LATE)))
         return
     seals, meters, partitions = map(int, arguments or (SEALS, METERS, PARTITIONS))
-    young = Age(100 * partitions, 2 * LATE, partitions)
-    for words, age in (("young", young), ("aged", Age(seals, meters, partitions))):
+    young = Age(100 * partitions, 2 * LATE, partitions, END_MS, LATE)
+    for words, age in (("young", young), ("aged", Age(seals, meters, partitions, END_MS, LATE))):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(measured(words, f"sqlite:///{folder}/control.db", age))
 

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -28,6 +28,7 @@ import clickhouse_connect
 import msgspec
 import psutil
 
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.kafka.log import KafkaLog
 from meterline.event import encode_pack, identity_key, partition_of
@@ -35,7 +36,6 @@ from meterline.limits import PACK_EVENTS_MAX
 from meterline.meter import Aggregation, MeterDraft
 from meterline.runtime.settings.reading import load_settings
 from meterline.runtime.wiring import adapters
-from meterline.usage import UsageStore
 from meterline.window import rfc3339_ms
 from tests.bench.bench_aggregator import METERS, role, running, say, services
 
@@ -44,6 +44,8 @@ TURN_S: Final = 0.1  # between two packs of a partition
 WARM_S: Final = 6.0
 CHANGE_EVERY_S: Final = 10.0
 TURNS: Final = ("usual", "early", "changing", "changing", "early", "usual")
+RECEIVED: Final = """SELECT sum(received) FROM accounts FINAL
+WHERE log = 1 AND slice >= {first:UInt64}"""
 SETTINGS: Final = {"early": {"METERLINE_FLUSH_EVENTS": "20000"}}
 
 
@@ -96,14 +98,20 @@ async def feed(log: KafkaLog, seen: Seen, rate: int, until: float, counted: int)
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
-async def look(usage: UsageStore, seen: Seen, fed: "asyncio.Task[None]") -> float:
-    """Note when what was appended is counted; when all of it is."""
+async def look(
+    usage: ClickHouseUsageStore, seen: Seen, fed: "asyncio.Task[None]", first: int
+) -> float:
+    """Note when what was appended is counted, from an offset on; when all of it is."""
     while seen.marks or not fed.done():
-        received, now = (await usage.accounts(1)).received, time.monotonic()
+        ((received,),) = await usage.connection.query(RECEIVED, {"first": first})
+        now = time.monotonic()
         while seen.marks and seen.marks[0][0] <= received:
             seen.fresh.append(now - seen.marks.popleft()[1])
         await asyncio.sleep(0.02)
     return time.monotonic()
+
+
+Beside = Callable[[SqlCatalogueStore, Seen, "asyncio.Task[None]"], Awaitable[None]]
 
 
 async def change(store: SqlCatalogueStore, seen: Seen, fed: "asyncio.Task[None]") -> None:
@@ -120,6 +128,9 @@ async def change(store: SqlCatalogueStore, seen: Seen, fed: "asyncio.Task[None]"
         await asyncio.wait([fed], timeout=CHANGE_EVERY_S)
 
 
+BESIDE: Final[dict[str, Beside]] = {"changing": change}
+
+
 async def rows(port: int) -> dict[str, float]:
     """How many rows the worker has written, by table."""
     found: dict[str, float] = {}
@@ -134,9 +145,12 @@ async def rows(port: int) -> dict[str, float]:
 class Bench:
     """One set of servers, on which workers take turns."""
 
-    def __init__(self, variables: dict[str, str], folder: Path, counted: int = 0) -> None:
+    def __init__(
+        self, variables: dict[str, str], folder: Path, counted: int = 0, first: int = 0
+    ) -> None:
         self._variables, self._folder = variables, folder
-        self._counted = counted  # events that the log holds already
+        self._counted = counted  # events that the log holds already, from offset `first` on
+        self._first = first
         self._port = 18_751
         parts = urlsplit(variables["METERLINE_USAGE_URL"])
         self._client = clickhouse_connect.get_client(
@@ -148,8 +162,9 @@ class Bench:
         asked = f"SELECT sum(value) FROM system.events WHERE event IN {names}"
         return float(self._client.query(asked).result_rows[0][0] or 0)
 
-    async def turn(self, name: str, rate: int, seconds: float) -> None:
-        """A worker for this turn, a while to warm up, and the figures of the rest."""
+    @asynccontextmanager
+    async def working(self, name: str, rate: int) -> AsyncIterator["Working"]:
+        """A worker for a turn, that has warmed up."""
         settings = load_settings()
         async with AsyncExitStack() as stack:
             store = SqlCatalogueStore(adapters.open_control_database(settings, stack))
@@ -159,40 +174,57 @@ class Bench:
             variables = {**self._variables, **SETTINGS.get(name, {})}
             process = role("aggregate", variables, self._folder, self._port)
             async with running(process, self._port):
-                await self._phase(log, usage, None, rate, WARM_S)
-                written = await rows(self._port)
-                used, theirs = process_us(process.pid), self._clickhouse_us()
-                changing = store if name == "changing" else None
-                seen, took = await self._phase(log, usage, changing, rate, seconds)
-                found = await rows(self._port)
-                events = found["events"] - written["events"]
-                fresh = sorted(seen.fresh)
-                say(
-                    f"{name:9} {seen.sent / took:8,.0f} events/s counted; append to counted median"
-                    f" {median(fresh):.2f} s, p99 {fresh[len(fresh) * 99 // 100]:.2f} s;"
-                    f" {(found['tallies'] - written['tallies']) / events:.2f} tallies an event;"
-                    f" worker {(process_us(process.pid) - used) / events:.1f} us an event,"
-                    f" ClickHouse {(self._clickhouse_us() - theirs) / events:.1f} us;"
-                    f" {seen.changes} changes of meters;"
-                    f" {psutil.Process(process.pid).memory_info().rss / 2**20:,.0f} MiB"
-                )
+                working = Working(process, log, usage, store)
+                await self._phase(working, None, rate, WARM_S)
+                yield working
+
+    async def turn(self, name: str, rate: int, seconds: float) -> None:
+        """A worker for this turn, and the figures of all but its first seconds."""
+        async with self.working(name, rate) as working:
+            await self.look(working, name, rate, seconds, BESIDE.get(name))
+
+    async def look(
+        self, working: "Working", name: str, rate: int, seconds: float, beside: Beside | None = None
+    ) -> None:
+        """Print what counting so many events costs, and how fresh it is."""
+        pid = working.process.pid
+        written, used, theirs = await rows(self._port), process_us(pid), self._clickhouse_us()
+        seen, took = await self._phase(working, beside, rate, seconds)
+        found = await rows(self._port)
+        events = found["events"] - written["events"]
+        fresh = sorted(seen.fresh)
+        say(
+            f"{name:9} {seen.sent / took:8,.0f} events/s counted; append to counted median"
+            f" {median(fresh):.2f} s, p99 {fresh[len(fresh) * 99 // 100]:.2f} s;"
+            f" {(found['tallies'] - written['tallies']) / events:.2f} tallies an event;"
+            f" worker {(process_us(pid) - used) / events:.1f} us an event,"
+            f" ClickHouse {(self._clickhouse_us() - theirs) / events:.1f} us;"
+            f" {seen.changes} changes of meters;"
+            f" {psutil.Process(pid).memory_info().rss / 2**20:,.0f} MiB"
+        )
 
     async def _phase(
-        self,
-        log: KafkaLog,
-        usage: UsageStore,
-        store: SqlCatalogueStore | None,
-        rate: int,
-        seconds: float,
+        self, working: "Working", beside: Beside | None, rate: int, seconds: float
     ) -> tuple[Seen, float]:
         seen, began = Seen(), time.monotonic()
-        fed = asyncio.create_task(feed(log, seen, rate, began + seconds, self._counted))
-        looking = asyncio.create_task(look(usage, seen, fed))
-        if store is not None:
-            await change(store, seen, fed)
+        until = began + seconds
+        fed = asyncio.create_task(feed(working.log, seen, rate, until, self._counted))
+        looking = asyncio.create_task(look(working.usage, seen, fed, self._first))
+        if beside is not None:
+            await beside(working.store, seen, fed)
         ended = await looking
         self._counted += seen.sent
         return seen, ended - began
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A worker of a turn, and the stores that it works on."""
+
+    process: subprocess.Popen[bytes]
+    log: KafkaLog
+    usage: ClickHouseUsageStore
+    store: SqlCatalogueStore
 
 
 def process_us(pid: int) -> float:

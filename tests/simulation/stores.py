@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from meterline.meter import Catalogue, Meter, RevisionState, switched, timeline
+from meterline.meter import Catalogue, FoldedRevisions, Meter, RevisionState, switched, timeline
 from tests.simulation.network import Net
 
 Seen = tuple[int, int, bytes]
@@ -209,6 +209,10 @@ class SimulatedCatalogue:
 
     async def catalogue(self) -> Catalogue:
         return await self._net.call("catalogue.catalogue", self._state.read)
+
+    async def folded_revisions(self) -> FoldedRevisions:
+        found = await self.catalogue()
+        return FoldedRevisions(found.version, tuple(sorted(it.revision for it in found.meters)))
 
     async def catalogue_version(self) -> int:
         return await self._net.call("catalogue.version", lambda: self._state.read().version)

@@ -168,6 +168,8 @@ async def test_the_newest_revisions_are_those_of_the_catalogue(store: CatalogueS
     async def agree() -> NewestRevisions:
         told, found = await store.newest_revisions(), await store.catalogue()
         assert told == NewestRevisions(found.version, found.newest, found.newest_in_force)
+        numbers = tuple(meter.revision for meter in found.meters)
+        assert await store.folded_revisions() == (found.version, numbers)
         return told
 
     assert await agree() == NewestRevisions(0, 0, 0)

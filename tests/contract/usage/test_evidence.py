@@ -3,10 +3,11 @@ engine.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from meterline.audit import AuditSpan, Chunk, Filled, Kept, SlicePlace, Strange
+from meterline.audit import AuditSpan, Chunk, Filled, Kept, SlicePlace, Strange, Touched
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database
@@ -58,6 +59,37 @@ async def test_rows_are_counted_by_slice_and_up_to_a_position(
     assert await evidence.cell_slices(log, 0, (1, 4), [one.revision]) == []
     assert await evidence.strange(both, 9) == []
     assert await evidence.repeated(log, 0, EVER, HORIZON_MS, 9) == []
+
+
+async def test_what_there_is_in_a_chunk_is_told_by_type_and_by_revision(
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int], one: Meter
+) -> None:
+    log = next(fresh_numbers)
+    await _written(usage_store, one, log)
+    evidence = ClickHouseEvidence(usage_store.connection)
+    both = Chunk(log, 0, (0, 4), 0, 5)
+    touched = await evidence.touched(both)
+    assert touched == Touched({(one.namespace, one.event_type)}, {one.revision})
+    assert touched.has_any_of(one)
+    assert touched.has_any_of(replace(one, event_type="another"))  # its cells are there
+    assert touched.has_any_of(replace(one, revision=one.revision + 1))  # its events are there
+    stranger = replace(one, revision=one.revision + 1, namespace="another")
+    assert not touched.has_any_of(stranger)
+    nothing = Touched(frozenset(), frozenset())
+    assert await evidence.touched(Chunk(log, 0, (3,), 0, 5)) == nothing
+    assert await evidence.touched(Chunk(log, 1, (0, 4), 0, 5)) == nothing
+
+
+@pytest.mark.parametrize("kind", ["tallies", "late_tallies", "members", "late_members", "rejected"])
+async def test_cells_of_a_slice_without_events_are_told(
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int], kind: str
+) -> None:
+    log, revision = next(fresh_numbers), next(fresh_numbers)
+    names = "revision, log, partition, slice, window"
+    sql = f"INSERT INTO {kind} ({names}) VALUES ({revision}, {log}, 0, 7, 29000000)"
+    await (await usage_store.connection.at(0)).execute(sql)
+    touched = await ClickHouseEvidence(usage_store.connection).touched(Chunk(log, 0, (7,), 7, 8))
+    assert touched == Touched(frozenset(), {revision})
 
 
 async def test_what_lacks_its_other_half_is_named(
@@ -159,6 +191,9 @@ async def test_seals_of_a_span_come_by_offset(control_database: Database) -> Non
     assert filled == Filled({7: 0}, {(10, 7)})
     assert [filled.holds(slice_, 7) for slice_ in (0, 10, 20)] == [False, True, False]
     assert not filled.holds(10, 8)
+    seals = [Seal(1, 0, slice_, slice_ + 10, 0, 6, 0) for slice_ in (0, 10, 20)]
+    assert filled.held(seals, 6) == (0, 10, 20)
+    assert filled.held(seals, 7) == (10,)
     assert (await evidence.filled(number, 0, [0])).marks == set()
     await progress.mark_filled(number, 0, [0], [7])
     filled = await evidence.filled(number, 0, [0, 10, 20])

@@ -8,22 +8,46 @@ from sqlalchemy import delete
 from aggregator.audit.auditor import AuditTerms, StoreAuditor
 from aggregator.audit.blocks import BlockAudit
 from aggregator.step import Aggregator
-from meterline.audit import AuditSpan, AuditStep, CellRows, Finding, SlicePlace
+from meterline.audit import (
+    AuditSpan,
+    AuditStep,
+    CellRows,
+    Chunk,
+    Finding,
+    Recount,
+    SlicePlace,
+)
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.connection import Connection as UsageConnection
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.tables.meters import seals
 from meterline.event import decode_event
+from meterline.meter import Meter
 from meterline.number import UNIT
 from meterline.usage import EventRow, Flush, SliceId, TallyRow, Unsealed
 from tests.unit.aggregator.world import HORIZON_MS, Meters, World
 
 
+class Recounting(ClickHouseEvidence):
+    """Knows the revisions that were recounted."""
+
+    def __init__(self, connection: UsageConnection) -> None:
+        super().__init__(connection)
+        self.recounted: list[int] = []
+
+    async def recount(self, chunk: Chunk, meter: Meter, limit: int) -> Recount:
+        self.recounted.append(meter.revision)
+        return await super().recount(chunk, meter, limit)
+
+
 class Audited:
-    """A world with sealed and open slices of two meters, and who audits it."""
+    """A world with sealed and open slices of two meters, and of one that no event is of; and who
+    audits it.
+    """
 
     def __init__(
         self,
@@ -35,9 +59,10 @@ class Audited:
         self.world = world
         self.meters = meters
         self.worker = worker
+        self.evidence = Recounting(world.usage.connection)
         self.auditor = StoreAuditor(
             world.log, world.usage, world.progress, meters,  # type: ignore[arg-type]
-            ClickHouseEvidence(world.usage.connection), SqlEvidence(world.database),
+            self.evidence, SqlEvidence(world.database),
             BlockAudit(
                 SqlBlockLedger(world.database),
                 block_rows or ClickHouseBlockRows(world.usage.connection),

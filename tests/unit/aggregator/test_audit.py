@@ -23,7 +23,7 @@ from meterline.backends.control_store.tables.meters import logs
 from meterline.event import encode_pack
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
-from meterline.usage import EVENTS, Block, Notice, Period, Reach, Stretch
+from meterline.usage import EVENTS, Block, Flush, Notice, Period, Reach, Stretch
 from tests.unit.aggregator.audited import TOUCHES, Audited
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, taken_on
 
@@ -42,6 +42,7 @@ async def audited(world: World, fresh_numbers: Iterator[int]) -> AsyncIterator[A
     meters = Meters(0)
     for aggregation in (Aggregation.SUM, Aggregation.UNIQUE_COUNT):
         meters.add(aggregation, next(fresh_numbers))
+    meters.add(Aggregation.COUNT, next(fresh_numbers), event_type="nothing")
     worker = world.worker(meters)
     for first in (0, 40, 80):
         await world.send(numbered(first, first + 60))
@@ -109,6 +110,24 @@ async def test_what_is_not_kept_is_no_difference_and_the_rest_is_looked_at_as_be
         )
         found = [one for step in await audited.steps(last_ms) for one in step.findings]
         assert table in tables(found)
+
+
+async def test_cells_of_a_meter_that_no_event_is_of_are_named(audited: Audited) -> None:
+    of_nothing = audited.meters.meters[-1]
+    slice_id = await audited.sealed()
+    invented = (await audited.tally(slice_id))._replace(revision=of_nothing.revision)
+    await audited.write(Flush(tallies=[invented]))
+    (found,) = await audited.findings()
+    assert found.name.startswith(f"meter {of_nothing.key} ")
+    assert all(one.mended for one in await audited.findings(REPAIR))
+    assert await audited.findings() == []
+
+
+async def test_only_meters_that_have_something_there_are_recounted(audited: Audited) -> None:
+    counting = {one.revision for one in audited.meters.meters if one.event_type == "t"}
+    assert len(counting) == len(audited.meters.meters) - 1
+    await audited.findings()
+    assert set(audited.evidence.recounted) == counting
 
 
 async def test_a_meter_that_is_not_filled_in_yet_is_no_difference(

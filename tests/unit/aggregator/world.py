@@ -20,7 +20,7 @@ from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import encode_pack, identity_key, partition_of
 from meterline.limits import FLUSH_BYTES, SLICE_SPAN_MS
-from meterline.meter import Aggregation, Catalogue, Meter, RevisionState
+from meterline.meter import Aggregation, Catalogue, FoldedRevisions, Meter, RevisionState
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.usage import EventRow, SliceId, UsageQuery
@@ -66,6 +66,9 @@ class Meters:
     async def catalogue(self) -> Catalogue:
         return Catalogue(self.version, tuple(self.meters))
 
+    async def folded_revisions(self) -> FoldedRevisions:
+        return FoldedRevisions(self.version, tuple(sorted(it.revision for it in self.meters)))
+
     async def filling(self) -> list[int]:
         return [meter.revision for meter in self.meters if meter.state is RevisionState.FILLING]
 
@@ -79,11 +82,11 @@ class Meters:
     async def retire(self, _now_ms: int) -> set[int]:
         return set()
 
-    def add(self, aggregation: Aggregation, version: int) -> Meter:
+    def add(self, aggregation: Aggregation, version: int, event_type: str = "t") -> Meter:
         value = None if aggregation is Aggregation.COUNT else "$.v"
         meter = Meter(
-            f"m{version}", version, "default", f"m{version}", "", "", aggregation, "t", value,
-            (), 0, 0,
+            f"m{version}", version, "default", f"m{version}", "", "", aggregation, event_type,
+            value, (), 0, 0,
         )  # fmt: skip
         self.meters.append(meter)
         self.version = version

@@ -14,6 +14,7 @@ from meterline.audit import (
     Recount,
     Strange,
     TallyValues,
+    Touched,
 )
 from meterline.backends.clickhouse.audit import recount_sql
 from meterline.backends.clickhouse.bounds import UPKEEP
@@ -129,6 +130,12 @@ class ClickHouseEvidence:
             "revisions": list(revisions),
         }
         return [(name, at) for name, at in await self._asked(EVIDENCE["cell_slices"], parameters)]
+
+    async def touched(self, chunk: Chunk) -> Touched:
+        """See the port."""
+        rows = await self._asked(*recount_sql.touched_statement(chunk))
+        types = frozenset((namespace, kind) for namespace, kind, revision in rows if not revision)
+        return Touched(types, frozenset(row[2] for row in rows if row[2]))
 
     async def recount(self, chunk: Chunk, meter: Meter, limit: int) -> Recount:
         """See the port."""

@@ -34,6 +34,7 @@ _NO_NUMBERS: Final = (
     f"tuple(toUInt64(0), {_ZERO}, toUInt64(0), toUInt64(0), {_ZERO}, {_ZERO}, toInt64(0),"
     f" toInt64(0), {_NO_KEY}, {_ZERO})"
 )
+CELL_TABLES: Final = ("tallies", "late_tallies", "members", "late_members", "rejected")
 _NO_VALUE: Final = "('Null', 'Object', 'Array')"
 
 
@@ -58,6 +59,18 @@ def is_simple(meter: Meter) -> bool:
     if meter.value_property is not None:
         paths.append(meter.value_property)
     return all(simple_steps(path) is not None for path in paths)
+
+
+def touched_statement(chunk: Chunk) -> tuple[str, dict[str, object]]:
+    """Rows (namespace, type, 0) of the chunk's events, and ('', '', revision) of its cells."""
+    statement = Statement()
+    slices = _slices(chunk, statement)
+    events = f"SELECT DISTINCT namespace, type, toUInt32(0) FROM events WHERE {slices}"  # noqa: S608
+    cells = (
+        f"SELECT DISTINCT '', '', revision FROM {table} WHERE {slices}"  # noqa: S608 - as above
+        for table in CELL_TABLES
+    )
+    return " UNION ALL ".join((events, *cells)), statement.parameters
 
 
 def tallies_statement(chunk: Chunk, meter: Meter, limit: int) -> tuple[str, dict[str, object]]:

@@ -33,6 +33,7 @@ from meterline.limits import METERS_MAX
 from meterline.meter import (
     Aggregation,
     Catalogue,
+    FoldedRevisions,
     ListedMeter,
     Meter,
     MeterChange,
@@ -129,6 +130,18 @@ class SqlCatalogueStore(SqlStore):
     async def catalogue_version(self, connection: Connection) -> int:
         """See the port."""
         return await fetch_int(connection, select(catalogue_version.c.version))
+
+    @reads
+    async def folded_revisions(self, connection: Connection) -> FoldedRevisions:
+        """See the port."""
+        live = rows.folded.with_only_columns(meter_revisions.c.revision).subquery("live")
+        question = (
+            select(catalogue_version.c.version, live.c.revision)
+            .select_from(catalogue_version.outerjoin(live, catalogue_version.c.one == 1))
+            .order_by(live.c.revision)
+        )
+        found = (await connection.execute(question)).all()
+        return FoldedRevisions(found[0][0], tuple(row[1] for row in found if row[1] is not None))
 
     @reads
     async def newest_revisions(self, connection: Connection) -> NewestRevisions:

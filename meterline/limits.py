@@ -223,7 +223,7 @@ ACCOUNT_HOURS: Final = 24  # of how long a span if `from` is not given
 ACCOUNT_ROWS_MAX: Final = 20_000  # of one answer: sources and types are the sender's, maybe many
 CONTROL_BODY_BYTES_MAX: Final = 1024 * 1024  # bodies that define things
 
-AUDIT_SLICES_MAX: Final = 512  # of one step of an audit: whoever asked sees it getting on
+AUDIT_SLICES_MAX: Final = 64  # of one step of an audit: whoever asked sees it getting on
 AUDIT_EVENTS_MAX: Final = 400_000  # of one step, unless a single slice has more
 AUDIT_METERS_UNASKED: Final = 1  # recounted without asking first which meters have anything there
 AUDIT_RUNS_MAX: Final = 50  # of one step

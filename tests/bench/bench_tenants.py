@@ -37,7 +37,7 @@ from tests.bench.reads_fill import merges_ended
 PARTITIONS: Final = 16
 DEFAULTS: Final = (1_700_000, 10_000, 10_000, 60)  # seals, meters, events a second, seconds
 YOUNG: Final = (16, 100)  # seals and meters
-IDLE_BEFORE_S, IDLE_S = 15.0, 30.0
+IDLE_BEFORE_S, IDLE_S = 60.0, 30.0  # open slices are read again meanwhile, blocks are merged
 MADE: Final = 10
 TOLD_AT: Final = 0.1  # of the work, the expected end is noted
 LOOK_S: Final = 1.0

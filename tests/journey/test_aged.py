@@ -18,7 +18,7 @@ from tests.journey.deadline import until
 from tests.journey.processes import run_command
 from tests.journey.setups import SetUp, distributed, embedded, started
 
-AGE: Final = Age(seals=800, meters=300, partitions=4, end_ms=0)  # 17 hours of every partition
+AGE: Final = Age(seals=256, meters=300, partitions=4, end_ms=0)  # five hours of every partition
 NEW: Final = 400  # events that come now
 WITHIN_S: Final = 120.0
 V3: Final = "/api/v3/metering"

@@ -6,6 +6,7 @@ identity and the check of its contents, and there must be as many as the seal sa
 """
 
 import asyncio
+from dataclasses import replace
 
 from xxhash import xxh64_intdigest
 
@@ -51,9 +52,10 @@ class SliceRepair:
         if not await self._proved(slices.chunk, seal):
             return False
         await self._mend_account(slices, seal)
-        for meter, chunk in slices.meters:
-            if seal.slice in chunk.slices:
-                await self.rebuild(slice_id, meter)
+        meters = [it for it in slices.meters if seal.slice in it[1].slices]
+        alone = replace(slices.chunk, slices=(seal.slice,))
+        for meter, _ in await self._audit.concerned(alone, meters):
+            await self.rebuild(slice_id, meter)
         return await self._blocks.withdraw(slice_id)
 
     async def rebuild(self, slice_id: SliceId, meter: Meter) -> None:

@@ -100,7 +100,7 @@ class SliceAudit:
                 for one in strange
                 if one.table != REJECTS or not slices.firsts_gone
             ]
-        for meter, chunk in await self._concerned(slices):
+        for meter, chunk in await self.concerned(slices.chunk, slices.meters):
             recount = await self._recounted(chunk, meter, step)
             found += [_cell(slices, meter, one) for one in recount.differences]
         suspects = {one.place for one in found} | set(suspects)
@@ -110,12 +110,16 @@ class SliceAudit:
                 found += [_strange(slices, one) for one in altered]
         return list({one.key: one for one in found}.values())
 
-    async def _concerned(self, slices: Slices) -> Sequence[tuple[Meter, Chunk]]:
-        """The meters that have events or cells there: tenants may have thousands that have none."""
-        if len(slices.meters) <= AUDIT_METERS_UNASKED:
-            return slices.meters
-        touched = await self._evidence.touched(slices.chunk)
-        return [(meter, chunk) for meter, chunk in slices.meters if touched.has_any_of(meter)]
+    async def concerned(
+        self, chunk: Chunk, meters: Sequence[tuple[Meter, Chunk]]
+    ) -> Sequence[tuple[Meter, Chunk]]:
+        """Those of the meters that have events or cells in a chunk: tenants may have thousands that
+        have none.
+        """
+        if len(meters) <= AUDIT_METERS_UNASKED:
+            return meters
+        touched = await self._evidence.touched(chunk)
+        return [(meter, one) for meter, one in meters if touched.has_any_of(meter)]
 
     async def _recounted(self, chunk: Chunk, meter: Meter, step: AuditStep) -> Recount:
         recount = await self._evidence.recount(chunk, meter, AUDIT_FINDINGS_MAX)

@@ -28,6 +28,7 @@ from tests.bench import (
     bench_seen,
     bench_sick,
     bench_steady,
+    bench_tenants,
     bench_traces,
     bench_year,
 )
@@ -57,6 +58,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "aged": bench_aged.main,
     "backfill": bench_backfill.main,
     "steady": bench_steady.main,
+    "tenants": bench_tenants.main,
     "partitions": bench_partitions.main,
 }
 

@@ -1,6 +1,7 @@
 -- name: count_back
 -- Identities of one slice per table, and the sum of a hash over each whole row. Only identity columns are filtered
--- under FINAL: a value column there would bring back superseded rows.
+-- under FINAL: a value column there would bring back superseded rows. Revisions are those that are listed, or, where
+-- `absent`, all in the range but those: a list of ten thousand meters costs more than the rows.
 SELECT 'events' AS name, count() AS rows, sum(xxHash64(concat(reinterpretAsFixedString(offset),
     reinterpretAsFixedString(place), reinterpretAsFixedString(append_ms), reinterpretAsFixedString(time_ms),
     reinterpretAsFixedString(recorded_ms), key, text))) AS digest
@@ -25,17 +26,20 @@ SELECT 'tallies', count(), sum(xxHash64(concat(reinterpretAsFixedString(revision
     reinterpretAsFixedString(total), reinterpretAsFixedString(minimum), reinterpretAsFixedString(maximum),
     reinterpretAsFixedString(latest), subject, '|', groups)))
 FROM tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
-    AND revision IN {revisions:Array(UInt32)}
+    AND revision >= {least:UInt32} AND revision <= {most:UInt32}
+    AND (revision IN {revisions:Array(UInt32)}) != {absent:Bool}
 UNION ALL
 SELECT 'members', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
     '|', member)))
 FROM members FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
-    AND revision IN {revisions:Array(UInt32)}
+    AND revision >= {least:UInt32} AND revision <= {most:UInt32}
+    AND (revision IN {revisions:Array(UInt32)}) != {absent:Bool}
 UNION ALL
 SELECT 'rejected', count(), sum(xxHash64(concat(toString(revision), '|', toString(offset), '|', toString(place), '|',
     subject, '|', groups, '|', toString(window), '|', reason, '|', value)))
 FROM rejected FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
-    AND revision IN {revisions:Array(UInt32)}
+    AND revision >= {least:UInt32} AND revision <= {most:UInt32}
+    AND (revision IN {revisions:Array(UInt32)}) != {absent:Bool}
 UNION ALL
 SELECT 'late_tallies', count(), sum(xxHash64(concat(reinterpretAsFixedString(revision), reinterpretAsFixedString(window),
     reinterpretAsFixedString(version), reinterpretAsFixedString(counted), reinterpretAsFixedString(rejected),
@@ -43,12 +47,14 @@ SELECT 'late_tallies', count(), sum(xxHash64(concat(reinterpretAsFixedString(rev
     reinterpretAsFixedString(total), reinterpretAsFixedString(minimum), reinterpretAsFixedString(maximum),
     reinterpretAsFixedString(latest), subject, '|', groups)))
 FROM late_tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
-    AND revision IN {revisions:Array(UInt32)}
+    AND revision >= {least:UInt32} AND revision <= {most:UInt32}
+    AND (revision IN {revisions:Array(UInt32)}) != {absent:Bool}
 UNION ALL
 SELECT 'late_members', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
     '|', member)))
 FROM late_members FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
-    AND revision IN {revisions:Array(UInt32)};
+    AND revision >= {least:UInt32} AND revision <= {most:UInt32}
+    AND (revision IN {revisions:Array(UInt32)}) != {absent:Bool};
 
 -- name: account
 SELECT log, partition, slice, version, received, new, duplicate, conflict, invalid

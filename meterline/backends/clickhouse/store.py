@@ -168,7 +168,7 @@ class ClickHouseUsageStore:
 
     async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
         """Identities and hash sums of a slice per table, from what the store holds."""
-        parameters = {**slice_id._asdict(), "revisions": list(revisions)}
+        parameters = {**slice_id._asdict(), **_listed(revisions)}
         server = await self._connection.at(slice_id.partition)
         rows = await server.query(QUERIES["count_back"], parameters)
         return {name: Counted(count, digest) for name, count, digest in rows}
@@ -315,6 +315,14 @@ class ClickHouseUsageStore:
     async def close(self) -> None:
         """Close the connection."""
         await self._connection.close()
+
+
+def _listed(revisions: Sequence[int]) -> dict[str, object]:
+    """The shorter of two lists: these revisions, or those between them that are `absent`."""
+    least, most = min(revisions, default=1), max(revisions, default=0)
+    absent = most - least + 1 < 2 * len(revisions)
+    listed = set(range(least, most + 1)).difference(revisions) if absent else revisions
+    return {"least": least, "most": most, "revisions": sorted(listed), "absent": absent}
 
 
 def _type_names(namespaced_types: Iterable[tuple[str, str]]) -> list[str]:

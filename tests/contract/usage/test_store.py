@@ -89,6 +89,24 @@ async def test_count_back_notices_a_missing_and_a_superseded_row(
     assert stored["events"] == open_slice.counted()["events"]
 
 
+@pytest.mark.parametrize(
+    "places",
+    [(), (0,), (5,), (0, 5), (0, 1, 2, 3, 4, 5), (5, 3, 4, 2), (0, 1, 2, 4, 5), (1, 3), (9, 2)],
+)
+async def test_count_back_counts_the_rows_of_the_revisions_that_are_given(
+    store: ClickHouseUsageStore, fresh_numbers: Iterator[int], places: tuple[int, ...]
+) -> None:
+    log, first = next(fresh_numbers), next(fresh_numbers)
+    numbers = [next(fresh_numbers) for _ in range(5)]
+    assert numbers == list(range(first + 1, first + 6))
+    meters = [meter(number) for number in (first, *numbers)]
+    meters = [replace(one, event_type=meters[0].event_type) for one in meters]
+    open_slice = folded(log, meters, [event(meters[0], 0, "2026-01-01T00:00:00Z", {"v": 1})])
+    await store.write(open_slice.take())
+    there = await store.count_back(open_slice.id, [first + place for place in places])
+    assert there["tallies"].rows == len([place for place in places if place < len(meters)])
+
+
 async def test_repeated_and_late_writes_change_nothing(
     store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
 ) -> None:

@@ -17,10 +17,19 @@ from meterline.audit import Chunk, UsageEvidence
 from meterline.event import Event, Log, decode_event, decode_record, position
 from meterline.limits import BACKFILL_YIELD_EVENTS
 from meterline.meter import Meter
-from meterline.usage import TEXTS, AccountRow, EventRow, Flush, Seal, SeenRow, SliceId, UsageStore
+from meterline.usage import (
+    CELL_TABLES,
+    TEXTS,
+    AccountRow,
+    EventRow,
+    Flush,
+    Seal,
+    SeenRow,
+    SliceId,
+    UsageStore,
+)
 
 REBUILDS_MAX = 3
-_CELLS = ("tallies", "members", "rejected", "late_tallies", "late_members")
 
 
 class SliceRepair:
@@ -71,7 +80,7 @@ class SliceRepair:
         dropped a right row for a wrong one of a greater version, so they are to be written again.
         """
         some = False
-        for table in _CELLS:
+        for table in CELL_TABLES:
             text = TEXTS[table]
             due = {xxh64_intdigest(text(row)) for row in getattr(made, table)}
             there = await self._evidence.row_hashes(slice_id, table, meter.revision)
@@ -83,7 +92,7 @@ class SliceRepair:
     async def purge(self, slice_id: SliceId, revisions: list[int]) -> None:
         """Delete every row of cells under the name of a slice that there is not."""
         for revision in revisions:
-            for table in _CELLS:
+            for table in CELL_TABLES:
                 there = await self._evidence.row_hashes(slice_id, table, revision)
                 if there:
                     await self._evidence.purge(slice_id, table, revision, set(there))

@@ -4,7 +4,7 @@ the revisions that lack them in one step (docs/architecture.md, "Meters that cha
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from aggregator.backfill.fold import refolded_together
 from aggregator.catalogue_debounce import passed
@@ -21,9 +21,7 @@ from meterline.limits import (
     FILL_WRITE_ROWS,
 )
 from meterline.meter import Catalogue
-from meterline.usage import Flush, Lacking, ProgressStore, Seal, UsageStore
-
-_CELLS: Final = ("tallies", "members", "rejected", "late_tallies", "late_members")
+from meterline.usage import CELL_TABLES, Flush, Lacking, ProgressStore, Seal, UsageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +155,7 @@ def portions(made: Flush, rows_max: int) -> Iterator[Flush]:
     """The rows of cells of a flush, so many of each table at a time (pure)."""
     first = 0
     while True:
-        tables = {name: getattr(made, name)[first : first + rows_max] for name in _CELLS}
+        tables = {name: getattr(made, name)[first : first + rows_max] for name in CELL_TABLES}
         if not any(tables.values()):
             return
         yield Flush(**tables)

@@ -141,6 +141,7 @@ from meterline.usage.retention.revisions import (
 from meterline.usage.retention.seal_sums import Borders, SealSum, borders, next_sum, summed
 from meterline.usage.row_hash import TEXTS, counted, seen_bytes, together
 from meterline.usage.rows import (
+    CELL_TABLES,
     NO_POSITION,
     AccountRow,
     CatchingUp,

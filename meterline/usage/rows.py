@@ -186,6 +186,10 @@ class AccountRow(NamedTuple):
     invalid: int
 
 
+CELL_TABLES: Final = ("tallies", "members", "rejected", "late_tallies", "late_members")
+"""The tables with rows of cells, as a flush names them."""
+
+
 @dataclass(slots=True)
 class Flush:
     """Rows to be made durable together: events, rejects, seen -> tallies, members, rejected, and

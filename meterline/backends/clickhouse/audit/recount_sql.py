@@ -13,6 +13,7 @@ from meterline.backends.clickhouse.usage.statement import Statement
 from meterline.event import ERASED_START, PSEUDONYM_PREFIX, simple_steps
 from meterline.limits import INTEGER_DIGITS_MAX, NUMBER_CHARS_MAX, POSITION_INDEX_BITS, SCALE
 from meterline.meter import Aggregation, Meter
+from meterline.usage import CELL_TABLES
 
 _ERASED: Final = (
     f"(startsWith(subject, '{PSEUDONYM_PREFIX}') AND startsWith(text, '{ERASED_START}'))"
@@ -34,7 +35,6 @@ _NO_NUMBERS: Final = (
     f"tuple(toUInt64(0), {_ZERO}, toUInt64(0), toUInt64(0), {_ZERO}, {_ZERO}, toInt64(0),"
     f" toInt64(0), {_NO_KEY}, {_ZERO})"
 )
-CELL_TABLES: Final = ("tallies", "late_tallies", "members", "late_members", "rejected")
 _NO_VALUE: Final = "('Null', 'Object', 'Array')"
 
 

@@ -5,8 +5,9 @@ one after the other, and whoever sees a version sees every change up to it.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import case, func, insert, select, update
+from sqlalchemy import Select, case, func, insert, select, update
 from ulid import ULID
 
 from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action
@@ -88,6 +89,18 @@ async def _create(
     return made
 
 
+def _with_version(asked: Select[Any]) -> Select[Any]:
+    """Revisions in order, each with the version; one row of the version where there is none. One
+    statement, so that both are of one moment.
+    """
+    live = asked.subquery("live")
+    return (
+        select(catalogue_version.c.version, live)
+        .select_from(catalogue_version.outerjoin(live, catalogue_version.c.one == 1))
+        .order_by(live.c.revision)
+    )
+
+
 class SqlCatalogueStore(SqlStore):
     """See `ports.CatalogueStore`."""
 
@@ -115,14 +128,7 @@ class SqlCatalogueStore(SqlStore):
     @reads
     async def catalogue(self, connection: Connection) -> Catalogue:
         """See the port."""
-        live = rows.folded.subquery("live")
-        # One statement, so that version and meters are of one moment.
-        question = (
-            select(catalogue_version.c.version, live)
-            .select_from(catalogue_version.outerjoin(live, catalogue_version.c.one == 1))
-            .order_by(live.c.revision)
-        )
-        answered = (await connection.execute(question)).all()
+        answered = (await connection.execute(_with_version(rows.folded))).all()
         found = rows.meters_of(row for row in answered if row.id is not None)
         return Catalogue(int(answered[0].version), tuple(found))
 
@@ -134,13 +140,8 @@ class SqlCatalogueStore(SqlStore):
     @reads
     async def folded_revisions(self, connection: Connection) -> FoldedRevisions:
         """See the port."""
-        live = rows.folded.with_only_columns(meter_revisions.c.revision).subquery("live")
-        question = (
-            select(catalogue_version.c.version, live.c.revision)
-            .select_from(catalogue_version.outerjoin(live, catalogue_version.c.one == 1))
-            .order_by(live.c.revision)
-        )
-        found = (await connection.execute(question)).all()
+        numbers = rows.folded.with_only_columns(meter_revisions.c.revision)
+        found = (await connection.execute(_with_version(numbers))).all()
         return FoldedRevisions(found[0][0], tuple(row[1] for row in found if row[1] is not None))
 
     @reads

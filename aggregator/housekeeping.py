@@ -17,11 +17,14 @@ from aggregator.slice.room import Room
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
 from meterline.limits import (
+    BUSY_RESTS,
     CATCH_UP_TELL_MS,
     CLAIM_IDLE_MS,
     CLAIM_INTERVAL_MS,
     CLAIM_MOVED_MS,
     IDLE_SLICE_MS,
+    LATE_INTERVALS,
+    LATE_RESTS,
     LAYOUT_LOOK_MS,
     OPEN_SLICES_BYTES_MIN,
     RETENTION_INTERVAL_MS,
@@ -182,6 +185,16 @@ class Housekeeping:
     def behind_ms(self, now_ms: int) -> int:
         """For how long counting has been behind the log."""
         return self._completeness.behind_ms(now_ms)
+
+    def rests(self, now_ms: int) -> int:
+        """How many times as long as it worked what can wait is to rest: while counting has nothing
+        before it, not at all. It is late where it has been behind for longer than flushes explain:
+        what can wait rests then, before counting is so far behind that it flushes more seldom.
+        """
+        behind_ms = self.behind_ms(now_ms)
+        if behind_ms > LATE_INTERVALS * self._intervals.flush.interval_ms:
+            return LATE_RESTS
+        return BUSY_RESTS if behind_ms > 0 else 0
 
     async def _drop(self, now_ms: int) -> None:
         """Let the usage store drop what is not kept; whoever holds the first partition does."""

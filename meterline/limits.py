@@ -174,9 +174,11 @@ BLOCK_STEP_S_MAX: Final = 1_800  # of one statement: merging the largest takes m
 BLOCK_TALLIES_MAX: Final = 500_000  # of one new block: some seconds of one core
 BLOCK_SLICES_MAX: Final = 1_000  # of one partition in a new block: bounds a statement of the ledger
 BLOCK_LOOK_S: Final = 10  # between two looks for what is due
-# Counting is behind the log for so long, where two seconds are usual: making blocks and filling in
-BEHIND_S: Final = 5  # give way. They rest so many times as long as they worked, and have
-BEHIND_RESTS: Final = 19  # a twentieth of the time at least.
+# Filling in and making blocks rest so many times as long as they worked.
+BUSY_RESTS: Final = 1  # while counting has records before it
+LATE_RESTS: Final = 19  # while it is late: they have a twentieth of the time at least
+LATE_INTERVALS: Final = 2  # of flushes: behind the log for longer is late
+REST_LOOK_S: Final = 0.2  # until it is looked again how long they are to rest
 BLOCK_SWEEP_S: Final = 60  # between two looks for rows that nobody reads
 BLOCK_KEPT_MS: Final = 20 * 60 * 1_000  # of a replaced block: longer than any reader may read
 BLOCK_MAKING_MS: Final = 6 * 60 * 60 * 1_000  # whoever began so long ago is gone
@@ -479,7 +481,7 @@ CLAIM_MOVED_MS: Final = PRODUCE_DEADLINE_MS + 5 * CLOCK_SKEW_MS
 # Slices are filled in a step at a time, beside counting: so many slices, new events in them, events
 # times meters, and meters. A full slice of 65,536 events takes eight meters along: some hundred MB
 # at most, and reading it once more for the next eight costs each of them a tenth of its share.
-FILL_SLICES_MAX: Final = 256
+FILL_SLICES_MAX: Final = 2_048
 FILL_EVENTS_MAX: Final = 65_536
 FILL_FOLDS_MAX: Final = 8 * FILL_EVENTS_MAX
 FILL_REVISIONS_MAX: Final = 200  # each is a statement of the transaction that marks them
@@ -493,6 +495,9 @@ FILL_QUIET_S: Final = 0.000_2  # a turn of the loop as short as this did nothing
 FILL_WAIT_MS: Final = 1_000  # until it is asked again for what may not be filled in yet
 # A worker with an older catalogue that seals late is told by nothing else: seldom enough.
 FILL_LOOK_MS: Final = 5 * 60 * 1_000
+# Meters that are seen so soon after others are filled in with them. The catalogue is looked at each
+FILL_JOIN_MS: Final = 1_500  # second. Those that wait for others wait no longer than that:
+FILL_JOIN_MS_MAX: Final = 10_000
 FILL_IDLE_S: Final = 0.2  # until it is seen that the catalogue changed or a partition came
 FILL_SLICE_EVENTS: Final = 50  # what a slice costs beside its events, as so many events: estimates
 SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon

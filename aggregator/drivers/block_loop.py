@@ -9,8 +9,8 @@ from typing import Protocol
 import structlog
 
 from aggregator.blocks import BlockMaker
-from aggregator.drivers.turns import rest_behind
-from meterline.limits import BEHIND_RESTS, BLOCK_LOOK_S, BLOCK_SWEEP_S
+from aggregator.drivers.turns import rest_after
+from meterline.limits import BLOCK_LOOK_S, BLOCK_SWEEP_S
 from meterline.ports import Unavailable
 from meterline.window import Backoff
 
@@ -29,12 +29,13 @@ class Driver(Protocol):
 class BesideCounting:
     """What the making of blocks must know of counting: whether this worker is the one that makes
     them (`holds`), what comes before each of them (`before`: erasures, whose rows no block may be
-    made of meanwhile), and for how many seconds counting has been behind the log (`behind_s`).
+    made of meanwhile), and how many times as long as it worked the making rests
+    (`rests`, but once at least; see `Housekeeping.rests`).
     """
 
     holds: Callable[[], bool]
     before: Callable[[], Awaitable[None]]
-    behind_s: Callable[[], float]
+    rests: Callable[[], int]
 
 
 class WithBlocks:
@@ -57,7 +58,7 @@ class WithBlocks:
 
 async def make_blocks_for_ever(maker: BlockMaker, counted: BesideCounting) -> None:
     """Until cancelled. Works only while this worker `holds`, and rests as long as it made blocks;
-    far longer while counting is behind. What nobody reads is swept away beside that: there may
+    far longer while counting is late. What nobody reads is swept away beside that: there may
     always be something to be made. Nothing that goes wrong here ends counting: readers read minutes
     where there is no block.
     """
@@ -75,9 +76,7 @@ async def _made(maker: BlockMaker, counted: BesideCounting) -> None:
         began_s = time_s()
         if not await maker.step():
             return
-        took_s = time_s() - began_s
-        await asyncio.sleep(took_s)
-        await rest_behind(took_s * (BEHIND_RESTS - 1), counted.behind_s)
+        await rest_after(time_s() - began_s, lambda: max(1, counted.rests()))
 
 
 async def _for_ever(

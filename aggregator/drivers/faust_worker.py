@@ -89,7 +89,7 @@ class FaustWorker:
         self._failed = asyncio.get_running_loop().create_future()
         await self.app.start()
         ticking = asyncio.create_task(self._tick_for_ever())
-        tasks = beside(self._housekeeping, self._clock, self._standing, fills_behind=False)
+        tasks = beside(self._housekeeping, self._clock, self._standing, fills_at_once=False)
         stopping = asyncio.create_task(stop.wait())
         ends: list[asyncio.Future[Any]] = [stopping, *tasks, self._failed]
         try:

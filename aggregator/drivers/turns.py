@@ -11,10 +11,9 @@ from aggregator.backfill.filler import Backfill
 from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
 from meterline.limits import (
-    BEHIND_RESTS,
-    BEHIND_S,
     FILL_IDLE_S,
     HOUSEKEEPING_INTERVAL_S,
+    REST_LOOK_S,
     WORKER_BACKOFF_MIN_S,
 )
 from meterline.ports import Clock, Unavailable
@@ -85,21 +84,25 @@ async def work_for_ever(name: str, turn: Callable[[], Awaitable[bool]], idle_s: 
             await asyncio.sleep(idle_s)
 
 
-async def rest_behind(rest_s: float, behind_s: Callable[[], float]) -> None:
-    """Rest as long as counting is behind the log, for so long at most."""
-    while rest_s > 0 and behind_s() > BEHIND_S:
-        await asyncio.sleep(min(rest_s, 1.0))
-        rest_s -= 1.0
+async def rest_after(worked_s: float, rests: Callable[[], int]) -> None:
+    """Rest so many times as long as was worked. How many times is asked again and again."""
+    rested_s = 0.0
+    while (left_s := worked_s * rests() - rested_s) > 0:
+        pause_s = min(left_s, REST_LOOK_S)
+        await asyncio.sleep(pause_s)
+        rested_s += pause_s
 
 
-async def fill_for_ever(backfill: Backfill, clock: Clock, behind_s: Callable[[], float]) -> None:
-    """New meters into old slices. While counting is behind, it rests after each step."""
+async def fill_for_ever(backfill: Backfill, clock: Clock, rests: Callable[[], int]) -> None:
+    """New meters into old slices. It rests after each step, as `rests` says (see
+    `Housekeeping.rests`).
+    """
     time_s = asyncio.get_running_loop().time
 
     async def turn() -> bool:
         began_s = time_s()
         did = await backfill.turn(clock.now_ms())
-        await rest_behind((time_s() - began_s) * BEHIND_RESTS, behind_s)
+        await rest_after(time_s() - began_s, rests)
         return did
 
     await work_for_ever("backfill_waits", turn, FILL_IDLE_S)
@@ -115,18 +118,18 @@ def beside(
     clock: Clock,
     standing: Standing | None,
     *,
-    fills_behind: bool = True,
+    fills_at_once: bool = True,
 ) -> list["asyncio.Task[None]"]:
     """What runs beside counting, as tasks. None of them ends by itself but by an error. Without
-    `fills_behind`, filling in rests while counting is behind.
+    `fills_at_once`, filling in rests while counting has something before it.
     """
 
-    def behind_s() -> float:
-        return 0.0 if fills_behind else housekeeping.behind_ms(clock.now_ms()) / 1_000
+    def rests() -> int:
+        return 0 if fills_at_once else housekeeping.rests(clock.now_ms())
 
     tasks = [
         asyncio.create_task(claim_for_ever(housekeeping, clock)),
-        asyncio.create_task(fill_for_ever(housekeeping.backfill, clock, behind_s)),
+        asyncio.create_task(fill_for_ever(housekeeping.backfill, clock, rests)),
         asyncio.create_task(adopt_for_ever(housekeeping)),
     ]
     if standing is not None:

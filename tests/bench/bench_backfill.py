@@ -145,7 +145,7 @@ async def beside(aged: Aged, backfill: Backfill | None) -> float:
     await aged.send(BACKLOG)
     filling = None
     if backfill is not None:
-        filling = asyncio.create_task(fill_for_ever(backfill, SystemClock(), lambda: 0.0))
+        filling = asyncio.create_task(fill_for_ever(backfill, SystemClock(), lambda: 0))
     took_s = await aged.count()
     if filling is not None:
         filling.cancel()

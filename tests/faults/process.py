@@ -252,7 +252,7 @@ class BusyMaker(WithBlocks):
     """Every worker makes blocks, not only one, and hardly ever rests."""
 
     def __init__(self, driver: Driver, maker: BlockMaker, counted: BesideCounting) -> None:
-        always = replace(counted, holds=lambda: True, behind_s=lambda: 0.0)
+        always = replace(counted, holds=lambda: True, rests=lambda: 0)
         super().__init__(driver, maker, always)
 
 

@@ -203,17 +203,24 @@ class ClickHouseUsageStore:
         namespaced_types: Sequence[tuple[str, str]],
     ) -> AsyncIterator[list[RawEvent]]:
         """Events in portions. Counting comes before whoever reads them."""
-        asked = {"log": log, "partition": partition, "slices": list(slices), "end": end}
+        # Slices are many: they stand in the statement, for values of it are part of the address.
+        listed = f"({', '.join(map(str, slices))})"
+        statement = QUERIES["raw_events"].replace("{slices:Array(UInt64)}", listed)
+        asked: dict[str, Any] = {"log": log, "partition": partition, "end": end}
         asked |= {"rows": FILL_READ_EVENTS, "bytes": FILL_READ_BYTES}
         asked["types"] = _type_names(namespaced_types)
         offset, place = slices[0], -1
         server = await self._upkeep.at(partition)
         while True:
             after = {**asked, "offset": offset, "place": place}
-            rows = await server.query(QUERIES["raw_events"], after)
-            if not rows:  # fewer than asked for may be too many bytes
+            rows = await server.query(statement, after)
+            if not rows:
                 return
-            yield [RawEvent._make((*values, text.encode())) for *values, text in rows]
+            portion = [RawEvent._make((*values, text.encode())) for *values, text in rows]
+            yield portion
+            size = sum(len(event.text) for event in portion)
+            if len(rows) < FILL_READ_EVENTS and size < FILL_READ_BYTES:
+                return
             offset, place = rows[-1][1], rows[-1][2]
 
     async def seen_between(

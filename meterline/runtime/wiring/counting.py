@@ -139,10 +139,10 @@ def aggregation_worker(
         await eraser.turn()
         await revisions.turn()
 
-    def behind_s() -> float:
-        return housekeeping.behind_ms(CLOCK.now_ms()) / 1_000
+    def rests() -> int:
+        return housekeeping.rests(CLOCK.now_ms())
 
-    counted = BesideCounting(lambda: 0 in step.partitions, before, behind_s)
+    counted = BesideCounting(lambda: 0 in step.partitions, before, rests)
     worker = WithBlocks(driver, maker, counted)
     return Counting(worker, step, standing)
 

@@ -1,6 +1,7 @@
 """What every ProgressStore promises (meterline/ports.py), on SQLite and PostgreSQL."""
 
 import asyncio
+import random
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -322,6 +323,27 @@ async def test_marks_of_the_same_slices_at_once_leave_one_truth(store: ProgressS
     )
     found = await store.lacking(1, 0, [2, 3, 4], 99)
     assert [(it.seal.slice, it.revisions) for it in found] == [(it, (4,)) for it in slices]
+
+
+async def test_marks_in_any_order_leave_what_was_not_marked(store: ProgressStore) -> None:
+    """Bounds, and marks behind them, say the same as one mark for each pair."""
+    rng = random.Random(5)
+    left: set[tuple[int, int]] = set()
+    for slice_ in range(0, 200, 10):
+        catalogue = rng.randrange(4)
+        await store.seal(_seal(slice_, catalogue))
+        left |= {(slice_, revision) for revision in (2, 3, 4) if catalogue < revision}
+    while left:
+        first, count = rng.randrange(0, 200, 10), rng.randrange(1, 15)
+        slices = rng.sample(range(first, 200, 10), min(count, len(range(first, 200, 10))))
+        revisions = rng.sample((2, 3, 4), rng.randrange(1, 4))
+        await store.mark_filled(1, 0, slices, revisions)
+        left -= {(slice_, revision) for slice_ in slices for revision in revisions}
+        for revision in (2, 3, 4):
+            found = await store.unfilled(1, 0, revision, 99)
+            assert [it.slice for it in found] == sorted(s for s, r in left if r == revision)
+        found_all = await store.lacking(1, 0, [2, 3, 4], 99)
+        assert all((it.seal.slice, r) in left for it in found_all for r in it.revisions)
 
 
 async def test_how_far_seen_stores_are_is_kept_until_they_are_done(store: ProgressStore) -> None:

@@ -13,18 +13,20 @@ from aggregator.backfill.filler import (
     FillStores,
     StepBounds,
     backfilled_some,
+    begun,
     next_run,
     portions,
 )
 from aggregator.slice.background import Background
-from aggregator.step import Aggregator
-from meterline.limits import FILL_LOOK_MS, FILL_SHARE_MIN, FILL_WAIT_MS, SLICE_SPAN_MS
-from meterline.meter import Aggregation
+from meterline.limits import (
+    FILL_LOOK_MS,
+    FILL_SHARE_MIN,
+    FILL_WAIT_MS,
+)
 from meterline.usage import Filling, Flush, Lacking, RawEvent, Seal, SliceId, TallyRow
-from tests.unit.aggregator.world import PARTITIONS, Meters, World, filled_up, numbered, taken_on
+from tests.unit.aggregator.filled import EACH, SLICES, Counting, aged, made
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, filled_up, taken_on
 
-SLICES = 6
-EACH = 40
 BOUNDS = StepBounds(slices=10, events=100, folds=300, revisions=10)
 ONE_BY_ONE = StepBounds(slices=1, revisions=1)
 
@@ -78,43 +80,6 @@ def test_rows_are_written_in_portions_none_left_out() -> None:
     assert [one.members for one in found] == [rows[:3], [], []]
     assert [one.late_tallies for one in found] == [rows[:4], rows[4:5], []]
     assert list(portions(Flush(), 4)) == []
-
-
-class Counting:
-    """A usage store that remembers what was read of it, and what was written."""
-
-    def __init__(self, port: Any) -> None:
-        self._port = port
-        self.read = 0
-        self.flushes: list[Flush] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._port, name)
-
-    async def raw_events(self, *asked: Any) -> AsyncIterator[list[RawEvent]]:
-        async for rows in self._port.raw_events(*asked):
-            self.read += len(rows)
-            yield rows
-
-    async def write(self, flush: Flush) -> None:
-        self.flushes.append(flush)
-        await self._port.write(flush)
-
-
-async def aged(world: World, meters: Meters) -> Aggregator:
-    """A worker behind some sealed slices, counted without the meters that are made next."""
-    worker = world.worker(meters)
-    for number in range(SLICES):
-        await world.send(numbered(number * EACH, (number + 1) * EACH))
-        await world.run(worker, seal=True)
-        world.clock.at_ms += SLICE_SPAN_MS
-    return worker
-
-
-def made(meters: Meters, fresh_numbers: Iterator[int], count: int) -> None:
-    kinds = (Aggregation.SUM, Aggregation.COUNT)
-    for number in range(count):
-        meters.add(kinds[number % 2], next(fresh_numbers))
 
 
 async def test_all_meters_are_filled_in_by_one_reading_of_many_slices(
@@ -266,7 +231,8 @@ async def test_it_is_told_how_far_it_is(world: World, fresh_numbers: Iterator[in
     log, now_ms = world.log.number, 1_000
     events = len(await world.usage.slice_events(SliceId(log, 0, 0)))
     stores = FillStores(worker.usage, worker.progress, log, StepBounds(slices=2))
-    first = await backfilled_some(stores, worker.catalogue, 0, now_ms, Background(), begins=True)
+    assert await begun(stores, worker.catalogue, 0, now_ms)
+    first = await backfilled_some(stores, worker.catalogue, 0, now_ms, Background())
     assert first == (True, False)
     (told,) = await worker.progress.fillings(log)
     pairs, of_events = 2 * SLICES, told.events_filled + told.events_left
@@ -275,9 +241,8 @@ async def test_it_is_told_how_far_it_is(world: World, fresh_numbers: Iterator[in
     await backfilled_some(stores, worker.catalogue, 0, now_ms + 500, Background())
     (told,) = await worker.progress.fillings(log)
     assert (told.begun_ms, told.seen_ms, told.slices_left) == (1_000, 1_500, pairs - 8)
-    again = await backfilled_some(
-        stores, worker.catalogue, 0, now_ms + 900, Background(), begins=True
-    )
+    assert await begun(stores, worker.catalogue, 0, now_ms + 900)
+    again = await backfilled_some(stores, worker.catalogue, 0, now_ms + 900, Background())
     assert again.did
     (told,) = await worker.progress.fillings(log)
     assert told == Filling(0, 1_000, 1_900, pairs, 0, of_events, 0), "it went on"

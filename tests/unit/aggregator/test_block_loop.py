@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from aggregator.drivers.block_loop import BesideCounting, make_blocks_for_ever
-from meterline.limits import BEHIND_RESTS, BEHIND_S, BLOCK_SWEEP_S
+from meterline.limits import BLOCK_SWEEP_S, LATE_RESTS
 from meterline.ports import Unavailable
 from tests.simulation.virtual_loop import VirtualLoop
 
@@ -45,10 +45,8 @@ async def _nothing() -> None:
     pass
 
 
-def _run(
-    loop: VirtualLoop, maker: Maker, behind_s: Callable[[], float] = lambda: float(BEHIND_S)
-) -> None:
-    _run_beside(loop, maker, BesideCounting(lambda: True, _nothing, behind_s))
+def _run(loop: VirtualLoop, maker: Maker, rests: Callable[[], int] = lambda: 0) -> None:
+    _run_beside(loop, maker, BesideCounting(lambda: True, _nothing, rests))
 
 
 def _run_beside(loop: VirtualLoop, maker: Maker, counted: BesideCounting) -> None:
@@ -70,16 +68,16 @@ def test_a_maker_rests_as_long_as_it_works(loop: VirtualLoop) -> None:
     assert half - 10 <= maker.steps <= half + 1
 
 
-def test_a_maker_gives_way_while_counting_is_behind(loop: VirtualLoop) -> None:
+def test_a_maker_gives_way_while_counting_is_late(loop: VirtualLoop) -> None:
     maker = Maker()
-    _run(loop, maker, lambda: BEHIND_S + 1.0)
-    share = MINUTES * 60 // STEP_S // (1 + BEHIND_RESTS)
+    _run(loop, maker, lambda: LATE_RESTS)
+    share = MINUTES * 60 // STEP_S // (1 + LATE_RESTS)
     assert share - 1 <= maker.steps <= share + 1
 
 
 def test_a_maker_goes_on_once_counting_has_caught_up(loop: VirtualLoop) -> None:
     maker, until_s = Maker(), loop.time() + 60.0
-    _run(loop, maker, lambda: 60.0 if loop.time() < until_s else 0.0)
+    _run(loop, maker, lambda: LATE_RESTS if loop.time() < until_s else 0)
     most = (MINUTES - 1) * 60 // STEP_S // 2
     assert most - 10 <= maker.steps <= most + 3
 
@@ -98,7 +96,7 @@ def test_what_comes_before_blocks_does_not_wait_until_no_more_are_due(loop: Virt
     async def before() -> None:
         steps_before.append(maker.steps)
 
-    _run_beside(loop, maker, BesideCounting(lambda: True, before, lambda: 0.0))
+    _run_beside(loop, maker, BesideCounting(lambda: True, before, lambda: 0))
     assert maker.steps > MINUTES
     assert steps_before == list(range(len(steps_before)))
     assert len(steps_before) in (maker.steps, maker.steps + 1)
@@ -106,6 +104,6 @@ def test_what_comes_before_blocks_does_not_wait_until_no_more_are_due(loop: Virt
 
 def test_a_worker_that_holds_the_partition_no_more_makes_no_more_blocks(loop: VirtualLoop) -> None:
     maker, until_s = Maker(), loop.time() + 60.0
-    counted = BesideCounting(lambda: loop.time() < until_s, _nothing, lambda: 0.0)
+    counted = BesideCounting(lambda: loop.time() < until_s, _nothing, lambda: 0)
     _run_beside(loop, maker, counted)
     assert 0 < maker.steps <= 60 // STEP_S // 2

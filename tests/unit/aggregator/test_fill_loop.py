@@ -1,4 +1,4 @@
-"""The loop that fills in new meters: it gives way while counting is behind the log."""
+"""The loop that fills in new meters: it gives way while counting is late."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.drivers.turns import fill_for_ever
 from meterline.backends.clock import SystemClock
-from meterline.limits import BEHIND_RESTS, BEHIND_S
+from meterline.limits import BUSY_RESTS, LATE_RESTS
 from tests.simulation.virtual_loop import VirtualLoop
 
 STEP_S = 2
@@ -36,23 +36,28 @@ def loop() -> Iterator[VirtualLoop]:
     loop.end()
 
 
-def _steps(loop: VirtualLoop, behind_s: Callable[[], float]) -> int:
+def _steps(loop: VirtualLoop, rests: Callable[[], int]) -> int:
     filling = Filling()
-    loop.create_task(fill_for_ever(filling, SystemClock(), behind_s))  # type: ignore[arg-type]
+    loop.create_task(fill_for_ever(filling, SystemClock(), rests))  # type: ignore[arg-type]
     loop.run_until_complete(asyncio.sleep(MINUTES * 60))
     return filling.steps
 
 
-def test_it_does_not_rest_while_counting_is_as_usual(loop: VirtualLoop) -> None:
-    assert _steps(loop, lambda: float(BEHIND_S)) >= STEPS - 1
+def test_it_does_not_rest_while_counting_has_nothing_before_it(loop: VirtualLoop) -> None:
+    assert _steps(loop, lambda: 0) >= STEPS - 1
 
 
-def test_it_has_its_least_share_while_counting_is_behind(loop: VirtualLoop) -> None:
-    share = STEPS // (1 + BEHIND_RESTS)
-    assert share - 1 <= _steps(loop, lambda: BEHIND_S + 1.0) <= share + 1
+def test_it_rests_as_long_as_it_worked_while_counting_is_busy(loop: VirtualLoop) -> None:
+    half = STEPS // (1 + BUSY_RESTS)
+    assert half - 1 <= _steps(loop, lambda: BUSY_RESTS) <= half + 1
+
+
+def test_it_has_its_least_share_while_counting_is_late(loop: VirtualLoop) -> None:
+    share = STEPS // (1 + LATE_RESTS)
+    assert share - 1 <= _steps(loop, lambda: LATE_RESTS) <= share + 1
 
 
 def test_it_goes_on_at_once_when_counting_has_caught_up(loop: VirtualLoop) -> None:
     until_s = loop.time() + 60.0
-    steps = _steps(loop, lambda: 60.0 if loop.time() < until_s else 0.0)
+    steps = _steps(loop, lambda: LATE_RESTS if loop.time() < until_s else 0)
     assert steps >= STEPS - 60 // STEP_S

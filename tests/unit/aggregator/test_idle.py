@@ -5,9 +5,17 @@ from collections.abc import Iterable, Iterator
 
 from aggregator.completeness import Completeness
 from aggregator.drivers.poll_worker import PollWorker
-from aggregator.housekeeping import Housekeeping
+from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.slice.flush_due import FlushBounds
 from aggregator.step import Aggregator
-from meterline.limits import CLAIM_IDLE_MS, CLAIM_INTERVAL_MS, CLAIM_MOVED_MS
+from meterline.limits import (
+    BUSY_RESTS,
+    CLAIM_IDLE_MS,
+    CLAIM_INTERVAL_MS,
+    CLAIM_MOVED_MS,
+    LATE_INTERVALS,
+    LATE_RESTS,
+)
 from meterline.meter import Aggregation
 from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered, taken_on
 
@@ -82,4 +90,28 @@ async def test_while_nothing_moves_it_is_told_seldom_how_far_all_is_counted(
     assert await taken_on(worker)
     await world.run(worker)
     assert len(await within(later + CLAIM_IDLE_MS, 10 * CLAIM_INTERVAL_MS)) == 10, "a new meter"
+    await worker.close_all()
+
+
+async def test_what_can_wait_rests_by_what_counting_has_before_it(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker, interval_ms = world.worker(meters), 700
+    completeness = Completeness(worker, 0)
+    intervals = Intervals(FlushBounds(interval_ms, 100, 1 << 20), 0)
+    housekeeping = Housekeeping(worker, completeness, intervals)
+    await world.run(worker)
+    now_ms = world.clock.at_ms
+    assert housekeeping.rests(now_ms) == 0
+    await world.send(numbered(0, PARTITIONS * 10))
+    await completeness.probe(list(worker.partitions), now_ms)
+    assert housekeeping.rests(now_ms + 1) == BUSY_RESTS
+    usual_ms = LATE_INTERVALS * interval_ms
+    assert housekeeping.rests(now_ms + usual_ms) == BUSY_RESTS, "flushes explain it"
+    assert housekeeping.rests(now_ms + usual_ms + 1) == LATE_RESTS
+    await world.run(worker)
+    await completeness.claim()
+    assert housekeeping.rests(now_ms + usual_ms + 1) == 0
     await worker.close_all()

@@ -2,9 +2,11 @@
 transaction.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy import BigInteger, Select, and_, bindparam, delete, func, or_, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
@@ -52,13 +54,21 @@ async def lacking(
     pairs = await _pairs(connection, log, partition, found, asked)
     known = await notices(connection)
     since_ms = {revision: counted_from(known, revision) for revision in asked}
-    gone = [it for it, _ in erasures]
+    latest_ms = max(since_ms.values())
+
+    def counting(seal: Seal) -> tuple[int, ...]:
+        lacked = pairs[seal.slice]
+        if not seal.events or seal.append_ms >= latest_ms:
+            return lacked if seal.events else ()
+        return tuple(it for it in lacked if seal.append_ms >= since_ms[it])
+
+    erased = _erased_by([it for it, _ in erasures], log, partition)
     return [
         Lacking(
             seal,
             pairs[seal.slice],
-            tuple(it for it in pairs[seal.slice] if seal.events and seal.append_ms >= since_ms[it]),
-            _erased(gone, SliceId(log, partition, seal.slice)),
+            counting(seal),
+            erased(seal.slice),
         )
         for seal in found
         if pairs[seal.slice]  # somebody else may have filled it since it was found
@@ -75,11 +85,15 @@ async def mark(
 ) -> None:
     """See `ProgressStore.mark_filled`. Under the lock of the log."""
     those = (seals.c.log == log, seals.c.partition == partition, seals.c.slice.in_(slices))
-    found = [Seal._make(row) for row in await connection.execute(select(seals).where(*those))]
+    question = select(seals).where(*those).order_by(seals.c.slice)
+    found = [Seal._make(row) for row in await connection.execute(question)]
     pairs = await _pairs(connection, log, partition, found, revisions)
+    filled: _Pairs = {}  # by revision, the slices that it lacked until now, in order
     for revision in revisions:
-        filled = [slice_ for slice_, lack in pairs.items() if revision in lack]
-        await _advance(connection, log, partition, revision, filled)
+        lacked = tuple(seal.slice for seal in found if revision in pairs[seal.slice])
+        if lacked:
+            filled[revision] = lacked
+    await _advance(connection, log, partition, filled)
     events = sum(seal.events * len(pairs[seal.slice]) for seal in found)
     await _note(connection, log, partition, sum(map(len, pairs.values())), events, now_ms)
 
@@ -140,6 +154,24 @@ async def _ended(connection: Connection, revisions: Sequence[int]) -> set[int]:
     return set((await connection.execute(question)).scalars())
 
 
+def _erased_by(
+    erasures: Sequence[Erasure], log: int, partition: int
+) -> Callable[[int], tuple[tuple[str, str, str], ...]]:
+    """What tells of a slice, as `Lacking` says it: one answer for all between two borders of these
+    erasures.
+    """
+    ends = {it.get(partition, 0) for one in erasures for it in (one.firsts, one.ends)}
+    borders, known = sorted(ends), dict[int, tuple[tuple[str, str, str], ...]]()
+
+    def erased(slice_: int) -> tuple[tuple[str, str, str], ...]:
+        place = bisect_right(borders, slice_)
+        if place not in known:
+            known[place] = _erased(erasures, SliceId(log, partition, slice_))
+        return known[place]
+
+    return erased
+
+
 def _erased(erasures: Sequence[Erasure], slice_id: SliceId) -> tuple[tuple[str, str, str], ...]:
     """As `Lacking` says it."""
     by_namespace: dict[str, list[Erasure]] = {}
@@ -180,40 +212,88 @@ async def _pairs(
             of.slice <= max(slices),
         )
     )
-    marks = {(row.slice, row.revision) for row in marked}
-    return {
-        seal.slice: tuple(
+    marks: dict[int, set[int]] = {}
+    for row in marked:
+        marks.setdefault(row.slice, set()).add(row.revision)
+    all_, behind = tuple(sorted(revisions)), max(ends.values(), default=0)
+
+    def lack(seal: Seal) -> tuple[int, ...]:
+        there = marks.get(seal.slice, ())
+        if not there and seal.slice >= behind and seal.catalogue < all_[0]:
+            return all_  # of almost all slices
+        return tuple(
             revision
-            for revision in sorted(revisions)
+            for revision in all_
             if seal.catalogue < revision
             and seal.slice >= ends.get(revision, 0)
-            and (seal.slice, revision) not in marks
+            and revision not in there
         )
-        for seal in found
-    }
+
+    return {seal.slice: lack(seal) for seal in found}
 
 
 async def _advance(
-    connection: Connection, log: int, partition: int, revision: int, filled: Sequence[int]
+    connection: Connection, log: int, partition: int, filled: Mapping[int, tuple[int, ...]]
 ) -> None:
-    """Slices are filled for a revision, none of which was: its bound moves to the first that still
-    is not. What lies behind that is marked.
+    """By revision, slices in order that are filled and were not: its bound moves to the first that
+    still is not. What lies behind that is marked.
     """
-    if not filled:
+    ends: dict[int, int] = {}
+    for revision, slices in filled.items():
+        ends[revision] = await _unfilled_beside(connection, log, partition, revision, slices)
+    if not ends:
         return
+    mine = {"log": log, "partition": partition}
+    bounds = [{**mine, "revision": it, "filled_end": end} for it, end in ends.items()]
+    await put(connection, fill_bounds, bounds)
+    for revision, end in ends.items():
+        row = {**mine, "revision": revision}
+        behind = [{**row, "slice": slice_} for slice_ in filled[revision] if slice_ > end]
+        if behind:
+            # row by row: a statement with all of them in it takes as long to put together as a step
+            marks = insert(connection, fill_marks).on_conflict_do_nothing()
+            await connection.execute(marks, behind)
+        of = fill_marks.c
+        those = (of.log == log, of.partition == partition, of.revision == revision)
+        await connection.execute(delete(fill_marks).where(*those, of.slice < end))
+
+
+async def _unfilled_beside(
+    connection: Connection, log: int, partition: int, revision: int, filled: Sequence[int]
+) -> int:
+    """The first slice that a revision lacks beside these, in order, all of which it lacks."""
+    asked = {"log": log, "partition": partition, "revision": revision}
+    asked |= {"first": filled[0], "last": filled[-1], "most": len(filled) + 1}
+    row = (await connection.execute(_AMONG, asked)).one()
+    if row.first is not None and row.first < filled[0]:
+        return int(row.first)
+    if row.those <= len(filled):
+        return filling.ALL if row.behind is None else int(row.behind)
     question = filling.unfilled(log, partition, revision).where(seals.c.slice.not_in(filled))
     found = await connection.execute(question.order_by(seals.c.slice).limit(1))
     first = found.one_or_none()
-    end = filling.ALL if first is None else Seal._make(first).slice
-    row = {"log": log, "partition": partition, "revision": revision}
-    await put(connection, fill_bounds, [{**row, "filled_end": end}])
-    behind = [{**row, "slice": slice_} for slice_ in filled if slice_ > end]
-    if behind:
-        marks = insert(connection, fill_marks).values(behind)
-        await connection.execute(marks.on_conflict_do_nothing())
-    of = fill_marks.c
-    mine = (of.log == log, of.partition == partition, of.revision == revision, of.slice < end)
-    await connection.execute(delete(fill_marks).where(*mine))
+    return filling.ALL if first is None else Seal._make(first).slice
+
+
+def _among() -> Select[Any]:
+    """Of the slices that a revision lacks: the first one, how many there are from `first` to
+    `last`, up to `most`, and the first one behind.
+    """
+    log, partition, revision, first, last, most = (
+        bindparam(name, type_=BigInteger)
+        for name in ("log", "partition", "revision", "first", "last", "most")
+    )
+    lacked = filling.unfilled(log, partition, revision).with_only_columns(seals.c.slice)
+    of = seals.c.slice
+    those = lacked.where(of >= first, of <= last).limit(most).subquery()
+    return select(
+        lacked.order_by(of).limit(1).scalar_subquery().label("first"),
+        select(func.count()).select_from(those).scalar_subquery().label("those"),
+        lacked.where(of > last).order_by(of).limit(1).scalar_subquery().label("behind"),
+    )
+
+
+_AMONG: Final = _among()  # asked for each revision: to put it together takes longer than to answer
 
 
 async def _left(

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+from aggregator.backfill.filler import Backfill
 from aggregator.step import Aggregator
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
@@ -48,3 +49,9 @@ def made(meters: Meters, fresh_numbers: Iterator[int], count: int) -> None:
     kinds = (Aggregation.SUM, Aggregation.COUNT)
     for number in range(count):
         meters.add(kinds[number % 2], next(fresh_numbers))
+
+
+async def filled(backfill: Backfill, at_ms: int) -> None:
+    """Turns until there is nothing to do."""
+    while await backfill.turn(at_ms):
+        pass

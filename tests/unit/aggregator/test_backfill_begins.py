@@ -8,7 +8,7 @@ from typing import Any
 from aggregator.backfill.filler import Backfill, StepBounds
 from meterline.limits import FILL_JOIN_MS, FILL_JOIN_MS_MAX
 from meterline.ports import Unavailable
-from tests.unit.aggregator.filled import EACH, SLICES, Counting, aged, made
+from tests.unit.aggregator.filled import EACH, SLICES, Counting, aged, filled, made
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, taken_on
 
 SMALL = StepBounds(slices=1, revisions=10)  # so that slices of these tests are many
@@ -20,8 +20,7 @@ async def test_meters_made_one_after_another_are_filled_in_together(
     meters = Meters(0)
     worker = await aged(world, meters)
     backfill, now_ms = Backfill(worker, SMALL), 1_000_000
-    while await backfill.turn(now_ms):
-        pass
+    await filled(backfill, now_ms)
     usage = Counting(world.usage)
     worker.usage = usage
     for passed_ms in range(0, 5 * FILL_JOIN_MS, FILL_JOIN_MS - 1):
@@ -32,8 +31,7 @@ async def test_meters_made_one_after_another_are_filled_in_together(
     assert [it.slices_left for it in fillings] == [len(meters.meters) * SLICES] * PARTITIONS
     assert [it.slices_filled for it in fillings] == [0] * PARTITIONS, "told before the first step"
     now_ms += passed_ms + FILL_JOIN_MS
-    while await backfill.turn(now_ms):
-        pass
+    await filled(backfill, now_ms)
     assert usage.read == SLICES * EACH, "each event once"
     await world.check(*meters.meters)
     await worker.close_all()
@@ -45,8 +43,7 @@ async def test_a_meter_waits_for_others_no_longer_than_it_may(
     meters = Meters(0)
     worker = await aged(world, meters)
     backfill, now_ms, waited = Backfill(worker, SMALL), 1_000_000, 0
-    while await backfill.turn(now_ms):
-        pass
+    await filled(backfill, now_ms)
     while True:
         made(meters, fresh_numbers, 1)
         await taken_on(worker)
@@ -57,8 +54,7 @@ async def test_a_meter_waits_for_others_no_longer_than_it_may(
     made(meters, fresh_numbers, 1)
     await taken_on(worker)
     assert await backfill.turn(now_ms + waited + 1), "what goes on waits for nobody"
-    while await backfill.turn(now_ms + waited + 2):
-        pass
+    await filled(backfill, now_ms + waited + 2)
     await world.check(*meters.meters)
     await worker.close_all()
 
@@ -108,8 +104,7 @@ async def test_what_is_told_of_a_partition_does_not_hold_up_filling_in(
     told = Told(world.progress)
     told.fails, worker.progress = {1}, told
     backfill, now_ms = Backfill(worker), world.clock.at_ms
-    while await backfill.turn(now_ms):
-        pass
+    await filled(backfill, now_ms)
     assert sorted(told.began) == [it for it in range(PARTITIONS) if it != 1]
     await world.check(*meters.meters)
     await worker.close_all()
@@ -133,8 +128,7 @@ async def test_what_comes_while_it_is_told_is_told_before_its_first_step(
     await taken_on(worker)
     told.meanwhile = change
     backfill, now_ms = Backfill(worker), world.clock.at_ms
-    while await backfill.turn(now_ms):
-        pass
+    await filled(backfill, now_ms)
     revisions = {it.revision for it in meters.meters}
     assert told.began == dict.fromkeys(range(PARTITIONS), revisions)
     await world.check(*meters.meters)

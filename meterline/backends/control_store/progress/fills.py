@@ -58,8 +58,10 @@ async def lacking(
 
     def counting(seal: Seal) -> tuple[int, ...]:
         lacked = pairs[seal.slice]
-        if not seal.events or seal.append_ms >= latest_ms:
-            return lacked if seal.events else ()
+        if not seal.events:
+            return ()
+        if seal.append_ms >= latest_ms:
+            return lacked
         return tuple(it for it in lacked if seal.append_ms >= since_ms[it])
 
     erased = _erased_by([it for it, _ in erasures], log, partition)

@@ -91,7 +91,8 @@ class Housekeeping:
         did = await self._refresh_if_due(now_ms)
         await self._aggregator.settle()
         did = await self._flush_if_due(now_ms) or did
-        await self._aggregator.settle_seals()
+        waited_for = self.room.is_full or self._aggregator.is_adopting
+        await self._aggregator.settle_seals(soon=waited_for)
         return did
 
     async def claim(self, now_ms: int) -> None:

@@ -61,7 +61,7 @@ class Aggregator:
         self.traces = CountedTraces()
         self._writer = Writer(usage, progress, self.traces, recorder)
         self._meters = Meters(catalogue_store, usage)
-        self._sealer = Sealer(usage, progress, self._meters, recorder)
+        self.sealer = Sealer(usage, progress, self._meters, recorder)
 
     # --- partitions ---
 
@@ -106,7 +106,7 @@ class Aggregator:
     async def close_all(self) -> None:
         """Let go of every partition and of what is on its way."""
         await self._writer.abandon()
-        await self._sealer.abandon()
+        await self.sealer.abandon()
         for number in list(self.partitions):
             self.close(number)
 
@@ -285,7 +285,7 @@ class Aggregator:
         """Wait until the slice that has ended is sealed, or is read again."""
         while partition.ended is not None:
             if partition.is_ended_durable:
-                self._sealer.begin(partition.ended)
+                self.sealer.begin(partition.ended)
                 await self._concluded(partition)
             else:
                 await self.flush()
@@ -295,33 +295,35 @@ class Aggregator:
         partitions is done here: the caller may try again and again, and let nothing else be done.
         """
         try:
-            await self._sealer.conclude(partition, self.partitions, self.now_ms)
+            await self.sealer.conclude(partition, self.partitions, self.now_ms)
         except OutdatedMeters:
             await self.flush()
             await self.settle_seals()
             raise
 
-    async def settle_seals(self) -> None:
+    async def settle_seals(self, *, soon: bool = True) -> None:
         """Begin seals, and take note of those that are set. Raises `Unavailable` where one failed,
-        after all others: call again.
+        after all others: call again. Without `soon` what they cost is spread over a while.
         """
         failures = Failures()
         for partition in list(self.partitions.values()):
             with failures.kept():
-                await self._settle_seal(partition)
+                await self._settle_seal(partition, soon=soon)
         failures.tell()
 
-    async def _settle_seal(self, partition: Partition) -> None:
+    async def _settle_seal(self, partition: Partition, *, soon: bool) -> None:
         if partition.ended is None:
             return
-        seal = self._sealer.begun(partition.ended)
+        seal = self.sealer.begun(partition.ended)
         if seal is not None and seal.done():
             try:
-                await self._sealer.conclude(partition, self.partitions, self.now_ms)
+                await self.sealer.conclude(partition, self.partitions, self.now_ms)
             except SeenDamaged:
                 self._give_back(partition)
-        elif seal is None and partition.is_ended_durable and self._sealer.has_room:
-            self._sealer.begin(partition.ended)
+        elif seal is None and partition.is_ended_durable:
+            waiting = sum(it.ended is not None for it in self.partitions.values())
+            if self.sealer.may_begin(partition, waiting, soon=soon):
+                self.sealer.begin(partition.ended)
 
     @property
     def is_sealing(self) -> bool:

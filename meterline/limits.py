@@ -116,7 +116,10 @@ OPEN_SLICES_PARTITION_BYTES: Final = 32 * 1024 * 1024  # for each partition of t
 OPEN_SLICES_BYTES_MAX: Final = 1024**4
 OPEN_TURN_MS: Final = 10_000  # a partition without a record for so long lets another one go on
 SEALS_AT_ONCE_MAX: Final = 2  # of a worker: slices of all partitions end at one moment, and each
-# seal asks the usage store for all of its slice
+# seal asks the usage store for all of its slice. So they rest so many times as long as one took,
+SEAL_RESTS: Final = 9
+SEALS_SPREAD_S: Final = 60.0  # but no longer than this for all that wait: their keys take memory.
+SEAL_LATE_PART: Final = 2  # Nor where the slice behind has such a part of as many events
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: with it grows the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand,
@@ -445,9 +448,9 @@ REPLICA_LOOK_S: Final = 0.1
 RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under load never ends
 
 # --- the seen store: one per partition ---
-# Of all partitions of a process. Filters and indexes are in it, 1.6 bytes a key: those of 10
+# Of all partitions of a process. Filters and indexes are in it, 1.6 bytes a key: those of 20
 # million keys fit beside blocks of copies. Where they do not, look-ups read some more from disk.
-SEEN_CACHE_BYTES: Final = 32 * 1024 * 1024
+SEEN_CACHE_BYTES: Final = 64 * 1024 * 1024
 SEEN_FILTER_PART_BYTES: Final = 4_096  # of a filter or an index, that is read at once
 SEEN_CACHE_BYTES_MIN: Final = 8 * 1024 * 1024
 SEEN_CACHE_BYTES_MAX: Final = 1024**4
@@ -523,6 +526,7 @@ FAUST_AHEAD_RECORDS_MAX: Final = 256  # of a partition that catches up: its time
 FAUST_HELD_RECORDS_MAX: Final = 65_536  # of a partition not counted yet, as ranges: then it waits
 PAST_LOOK_MS: Final = 100  # while Faust is held up, the log is asked so often for other partitions
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
+FAUST_COMMIT_LATE_S: Final = 1_800.0  # a slice, its turn for memory and its seal take minutes
 FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are given to stop
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet
 REREAD_TURN_S: Final = 0.05  # of reading a dropped slice again, between other work,

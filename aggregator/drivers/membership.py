@@ -10,6 +10,7 @@ from faust.tables import TableManager
 from aggregator.drivers.faust_credentials import credentials
 from meterline.limits import (
     FAUST_BUFFER_RECORDS_MAX,
+    FAUST_COMMIT_LATE_S,
     FAUST_METADATA_MAX_AGE_MS,
     FAUST_SESSION_TIMEOUT_S,
 )
@@ -60,6 +61,8 @@ def faust_app(membership: Membership) -> faust.App:
         # A leader of the group that does not know the topic's partitions assigns none to anybody;
         # only newer metadata makes it assign again, by default after five minutes.
         consumer_metadata_max_age_ms=FAUST_METADATA_MAX_AGE_MS,
+        # Offsets are committed when slices are sealed; by default Faust calls five minutes a fault.
+        broker_commit_livelock_soft_timeout=FAUST_COMMIT_LATE_S,
         consumer_auto_offset_reset="earliest",  # never relied on: the start comes from the seals
         web_enabled=False,
         worker_redirect_stdouts=False,

@@ -12,7 +12,15 @@ from typing import Final
 from meterline.event import Event, index_of, offset_of
 from meterline.limits import TALLIES_HASHED_AT_ONCE
 from meterline.meter import Aggregation, Cell, Latest, Measure, Measures, Tally
-from meterline.usage import Counted, MemberRow, RejectedRow, SliceId, TallyRow, counted, late_rows
+from meterline.usage import (
+    Counted,
+    MemberRow,
+    RejectedRow,
+    SliceId,
+    TallyRow,
+    counted_of,
+    tally_hash,
+)
 from meterline.window import MINUTE_MS
 
 NO_KEY: Final = bytes(16)
@@ -181,9 +189,10 @@ class SliceFold:
         assert not self._changed, "rows that were never written are not counted back"
         left = iter(self._tallies.items())
         while portion := list(islice(left, TALLIES_HASHED_AT_ONCE)):
-            rows = [self._row(*one) for one in portion]
-            late = late_rows(rows, late_before)
-            yield counted("tallies", rows), counted("late_tallies", late)
+            hashes = [tally_hash(*one, self._row) for one in portion]
+            both = zip(hashes, portion, strict=True)
+            late = [it for it, (cell, _) in both if cell[-1] < late_before]
+            yield counted_of(hashes), counted_of(late)
 
     def _row(self, cell: Cell, tally: Tally) -> TallyRow:
         time_ms, recorded_ms, key, latest = tally.latest or _NO_LATEST

@@ -6,6 +6,7 @@ Nothing of a partition changes in here. Whoever drives it takes note of how a se
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -15,7 +16,13 @@ from aggregator.slice.background import Background
 from aggregator.slice.ended import Difference, Ended, Holdings
 from aggregator.slice.open_slice import OpenSlice
 from aggregator.slice.partition import Partition
-from meterline.limits import COUNT_BACK_TRIES_MAX, SEALS_AT_ONCE_MAX
+from meterline.limits import (
+    COUNT_BACK_TRIES_MAX,
+    SEAL_LATE_PART,
+    SEAL_RESTS,
+    SEALS_AT_ONCE_MAX,
+    SEALS_SPREAD_S,
+)
 from meterline.ports import SILENT, OutdatedMeters, Recorder, Unsuitable, metrics
 from meterline.usage import (
     Counted,
@@ -34,6 +41,17 @@ class CountBackDiffers(Unsuitable):
     """The store does not hold what was written to it, again and again: someone must look."""
 
 
+@dataclass(frozen=True, slots=True)
+class SealPace:
+    """How seals are spread that nothing waits for: rests, as many times as long as a seal took;
+    the time for all that wait; and which part of as many events behind a slice is too much.
+    """
+
+    rests: float = SEAL_RESTS
+    spread_s: float = SEALS_SPREAD_S
+    late_part: float = SEAL_LATE_PART
+
+
 class Sealer:
     """Seals slices, so many at once. Not for use by two tasks at once."""
 
@@ -44,6 +62,7 @@ class Sealer:
         meters: Meters,
         recorder: Recorder = SILENT,
     ) -> None:
+        self.pace = SealPace()
         self._recorder = recorder
         self._usage = usage
         self._progress = progress
@@ -51,18 +70,33 @@ class Sealer:
         # begun and not concluded: those of slices that were dropped are forgotten with them
         self._seals: WeakKeyDictionary[Ended, asyncio.Task[Difference | None]] = WeakKeyDictionary()
         self._on_their_way: set[asyncio.Task[Difference | None]] = set()
+        self._took_s = self._ended_s = 0.0  # of the last one that did not fail, by the loop's clock
 
-    @property
-    def has_room(self) -> bool:
-        """Whether another seal may begin."""
-        return len(self._on_their_way) < SEALS_AT_ONCE_MAX
+    def may_begin(self, partition: Partition, waiting: int, *, soon: bool) -> bool:
+        """Whether the seal of a partition may begin, where so many wait. Slices of all partitions
+        end at one moment: what a seal costs is spread over a while, unless it is needed `soon`.
+        """
+        if soon or self._is_late(partition):
+            return len(self._on_their_way) < SEALS_AT_ONCE_MAX
+        rest_s = min(self.pace.rests * self._took_s, self.pace.spread_s / waiting)
+        rested_s = asyncio.get_running_loop().time() - self._ended_s
+        return not self._on_their_way and rested_s >= rest_s
+
+    def _is_late(self, partition: Partition) -> bool:
+        """Whether so much came in behind the slice that has ended that it is not to wait: the next
+        one ends only when it is sealed.
+        """
+        ended, behind = partition.ended, partition.slice
+        if ended is None or behind is None:
+            return False
+        return behind.border.events * self.pace.late_part >= ended.slice.border.events
 
     def begin(self, ended: Ended) -> None:
         """Begin to seal a slice, unless that is on its way. All its rows must be durable. Where the
         slice is dropped meanwhile, it goes on: a seal is true whoever sets it.
         """
         if ended not in self._seals:
-            seal = self._seals[ended] = asyncio.create_task(self._seal(ended))
+            seal = self._seals[ended] = asyncio.create_task(self._timed(ended))
             self._on_their_way.add(seal)
             seal.add_done_callback(self._ended)
 
@@ -176,6 +210,14 @@ class Sealer:
         """
         last = await self._progress.last_seal(slice_id.log, slice_id.partition)
         return None if last is None or last.slice < slice_id.slice else last.catalogue
+
+    async def _timed(self, ended: Ended) -> Difference | None:
+        time_s = asyncio.get_running_loop().time
+        began_s = time_s()
+        difference = await self._seal(ended)
+        self._ended_s = time_s()
+        self._took_s = self._ended_s - began_s
+        return difference
 
     async def _seal(self, ended: Ended) -> Difference | None:
         slice_, catalogue = ended.slice, self._meters.catalogue.version

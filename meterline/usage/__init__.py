@@ -139,7 +139,14 @@ from meterline.usage.retention.revisions import (
     unsealed_of,
 )
 from meterline.usage.retention.seal_sums import Borders, SealSum, borders, next_sum, summed
-from meterline.usage.row_hash import TEXTS, counted, seen_bytes, together
+from meterline.usage.row_hash import (
+    TEXTS,
+    counted,
+    counted_of,
+    seen_bytes,
+    tally_hash,
+    together,
+)
 from meterline.usage.rows import (
     CELL_TABLES,
     NO_POSITION,

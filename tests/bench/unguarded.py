@@ -83,7 +83,7 @@ class Unasked(Aggregator):
         if partition.ended is not None:
             partition.seal_slice()
 
-    async def settle_seals(self) -> None:
+    async def settle_seals(self, *, soon: bool = True) -> None:  # noqa: ARG002 - at once anyway
         for partition in self.partitions.values():
             if partition.is_ended_durable:
                 partition.seal_slice()

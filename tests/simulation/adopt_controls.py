@@ -45,7 +45,7 @@ class _Half(Aggregator):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._meters = self.meters(self.catalogue_store, self.usage)
-        self._sealer = Sealer(self.usage, self.progress, self._meters)
+        self.sealer = Sealer(self.usage, self.progress, self._meters)
 
 
 class _Hasty(adoption.Meters):

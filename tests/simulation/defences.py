@@ -111,7 +111,7 @@ class Agreeing(Sealer):
 class WithoutCountBack(SealedOtherwise):
     """A slice is sealed without asking the store what it holds."""
 
-    sealer = Agreeing
+    sealed_by = Agreeing
 
 
 class RememberedEnd(Completeness):
@@ -193,7 +193,7 @@ class AgreeingAccounts(Sealer):
 class WithoutAccount(SealedOtherwise):
     """The account of a slice is not looked at before it is sealed."""
 
-    sealer = AgreeingAccounts
+    sealed_by = AgreeingAccounts
 
 
 class LatePublisher(Lying):

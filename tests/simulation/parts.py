@@ -34,11 +34,11 @@ class Lying:
 class SealedOtherwise(Aggregator):
     """Its slices are sealed by what a subclass names."""
 
-    sealer: type[Sealer]
+    sealed_by: type[Sealer]
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._sealer = self.sealer(self.usage, self.progress, self._meters)
+        self.sealer = self.sealed_by(self.usage, self.progress, self._meters)
 
 
 @dataclass(frozen=True, slots=True)

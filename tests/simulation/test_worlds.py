@@ -31,11 +31,11 @@ MENDED = {
     "success within the produce deadline": (53,),
     "the account in the count-back": (109,),
     "pauses that end when a clock is set back": (62, 77),
-    "decided is what was staged": (176,),
+    "decided is what was staged": (99, 322, 365),
     "blocks that a slow clock made": (9, 10),
     "slices that somebody else has sealed": (1,),
-    "events that came back without data": (168,),
-    "statements of a block that write once": (2,),
+    "events that came back without data": (73, 102, 107, 134),
+    "statements of a block that write once": (73, 91),
 }
 
 # Worlds of `make simulate` that showed what has a test of its own now: trimming, borders of slices,

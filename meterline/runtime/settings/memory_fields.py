@@ -46,6 +46,6 @@ SeenCacheBytes = Annotated[
         description="Bytes of memory for looking up duplicates, of all partitions of a process. "
         "With 1.6 bytes for each event of two horizons, look-ups do not read filters from disk. "
         "Change it where disks are slow.",
-        examples=[33_554_432],
+        examples=[67_108_864],
     ),
 ]

@@ -114,7 +114,7 @@ class Distrustful(Sealer):
 class Suspicious(SealedOtherwise):
     """A slice that differs is read again, though somebody else has sealed it."""
 
-    sealer = Distrustful
+    sealed_by = Distrustful
 
 
 def unsealed(state: ErasuresState) -> None:

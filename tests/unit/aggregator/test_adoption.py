@@ -90,7 +90,7 @@ async def test_many_meters_join_in_several_turns_and_each_has_all(
     worker, store = world.worker(meters), cast("Any", meters)
     # two meters of forty events at once
     worker._meters = meters_by = adoption.Meters(store, worker.usage, 90)  # noqa: SLF001
-    worker._sealer = Sealer(worker.usage, worker.progress, meters_by)  # noqa: SLF001
+    worker.sealer = Sealer(worker.usage, worker.progress, meters_by)
     await world.send(numbered(0, 40))
     await world.run(worker)
     added = [meters.add(Aggregation.COUNT, next(fresh_numbers)) for _ in range(5)]

@@ -1,0 +1,116 @@
+"""Slices of all partitions end at one moment: what their seals cost is spread over a while."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from aggregator.completeness import Completeness
+from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.slice.flush_due import FlushBounds
+from aggregator.slice.sealing import SealPace
+from meterline.meter import Aggregation
+from tests.unit.aggregator.held import Held
+from tests.unit.aggregator.world import LOOK_S, PARTITIONS
+
+LOOKS = 5
+FOR_EVER = 10**9
+PRESSED_BY_NOTHING = SealPace(late_part=0)
+ENDLESS = SealPace(rests=FOR_EVER, spread_s=FOR_EVER, late_part=0)
+SELDOM = FlushBounds(FOR_EVER, FOR_EVER, FOR_EVER)
+
+
+@pytest.fixture
+async def ended(held: Held) -> Held:
+    """Slices of all partitions have ended and are durable; no seal is begun. What is behind them
+    does not press.
+    """
+    held.worker.sealer.pace = PRESSED_BY_NOTHING
+    for number in range(PARTITIONS):
+        await held.worker.open(number)
+        while await held.worker.read_some(number):
+            pass
+    await held.worker.flush()
+    return held
+
+
+async def looked(held: Held) -> int:
+    """How many seals were begun after a few looks that are in no hurry."""
+    for _ in range(LOOKS):
+        await held.worker.settle_seals(soon=False)
+        await asyncio.sleep(LOOK_S)
+    return held.asked
+
+
+async def first_sealed(held: Held) -> None:
+    """One seal is set. A rest that ends only when the test does has begun."""
+    held.may.set()
+    while len(held.waiting()) == PARTITIONS:
+        await held.worker.settle_seals(soon=False)
+        await asyncio.sleep(LOOK_S)
+
+
+@pytest.fixture
+async def endless(ended: Held) -> Held:
+    """The same, with rests that end only when the test does."""
+    ended.worker.sealer.pace = ENDLESS
+    return ended
+
+
+async def until_asked(held: Held, seals: int) -> None:
+    while held.asked < seals:
+        await held.worker.settle_seals(soon=False)
+        await asyncio.sleep(LOOK_S)
+
+
+async def test_one_seal_at_a_time_is_on_its_way(ended: Held) -> None:
+    await ended.worker.settle_seals(soon=False)
+    await until_asked(ended, 1)
+    assert await looked(ended) == 1
+    await ended.worker.settle_seals()
+    await until_asked(ended, PARTITIONS)
+
+
+async def test_the_next_one_waits_until_the_rest_is_over(endless: Held) -> None:
+    await first_sealed(endless)
+    assert await looked(endless) == 1
+    await endless.worker.settle_seals()
+    await until_asked(endless, PARTITIONS)
+
+
+async def test_a_rest_ends(ended: Held) -> None:
+    ended.may.set()
+    while ended.waiting():
+        await ended.worker.settle_seals(soon=False)
+        await asyncio.sleep(LOOK_S)
+    assert ended.asked == PARTITIONS
+
+
+async def test_it_does_not_wait_when_the_slice_behind_has_grown(endless: Held) -> None:
+    await first_sealed(endless)
+    (number,) = endless.waiting()
+    held = endless.worker.partitions[number]
+    assert held.slice is not None
+    assert held.ended is not None
+    part = held.ended.slice.border.events / held.slice.border.events
+    endless.worker.sealer.pace = replace(ENDLESS, late_part=part * 0.99)
+    assert await looked(endless) == 1
+    endless.worker.sealer.pace = replace(ENDLESS, late_part=part * 1.01)
+    await endless.worker.settle_seals(soon=False)
+    await until_asked(endless, PARTITIONS)
+
+
+@pytest.mark.parametrize("needs", ["memory", "meters", "nothing"])
+async def test_it_does_not_wait_where_its_end_is_waited_for(endless: Held, needs: str) -> None:
+    await first_sealed(endless)
+    intervals = Intervals(SELDOM, FOR_EVER, open_bytes=1 if needs == "memory" else FOR_EVER)
+    keeping = Housekeeping(endless.worker, Completeness(endless.worker, 0), intervals)
+    if needs == "meters":
+        endless.meters.add(Aggregation.COUNT, endless.meters.version + 1)
+        assert await endless.worker.refresh_catalogue()
+    await keeping.tick(1)
+    await asyncio.sleep(LOOK_S)
+    if needs == "nothing":
+        assert await looked(endless) == 1
+    else:
+        await until_asked(endless, PARTITIONS)

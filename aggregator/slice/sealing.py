@@ -42,12 +42,12 @@ class CountBackDiffers(Unsuitable):
 
 
 @dataclass(frozen=True, slots=True)
-class SealPace:
-    """How seals are spread that nothing waits for: rests, as many times as long as a seal took;
-    the time for all that wait; and which part of as many events behind a slice is too much.
+class SealRests:
+    """How seals are spread that nothing waits for: rests of so many times as long as a seal took,
+    the time for all that wait, and which part of as many events behind a slice is too much.
     """
 
-    rests: float = SEAL_RESTS
+    times: float = SEAL_RESTS
     spread_s: float = SEALS_SPREAD_S
     late_part: float = SEAL_LATE_PART
 
@@ -62,7 +62,7 @@ class Sealer:
         meters: Meters,
         recorder: Recorder = SILENT,
     ) -> None:
-        self.pace = SealPace()
+        self.rests = SealRests()
         self._recorder = recorder
         self._usage = usage
         self._progress = progress
@@ -78,7 +78,7 @@ class Sealer:
         """
         if soon or self._is_late(partition):
             return len(self._on_their_way) < SEALS_AT_ONCE_MAX
-        rest_s = min(self.pace.rests * self._took_s, self.pace.spread_s / waiting)
+        rest_s = min(self.rests.times * self._took_s, self.rests.spread_s / waiting)
         rested_s = asyncio.get_running_loop().time() - self._ended_s
         return not self._on_their_way and rested_s >= rest_s
 
@@ -89,7 +89,7 @@ class Sealer:
         ended, behind = partition.ended, partition.slice
         if ended is None or behind is None:
             return False
-        return behind.border.events * self.pace.late_part >= ended.slice.border.events
+        return behind.border.events * self.rests.late_part >= ended.slice.border.events
 
     def begin(self, ended: Ended) -> None:
         """Begin to seal a slice, unless that is on its way. All its rows must be durable. Where the

@@ -8,15 +8,15 @@ import pytest
 from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.slice.flush_due import FlushBounds
-from aggregator.slice.sealing import SealPace
+from aggregator.slice.sealing import SealRests
 from meterline.meter import Aggregation
 from tests.unit.aggregator.held import Held
 from tests.unit.aggregator.world import LOOK_S, PARTITIONS
 
 LOOKS = 5
 FOR_EVER = 10**9
-PRESSED_BY_NOTHING = SealPace(late_part=0)
-ENDLESS = SealPace(rests=FOR_EVER, spread_s=FOR_EVER, late_part=0)
+PRESSED_BY_NOTHING = SealRests(late_part=0)
+ENDLESS = SealRests(times=FOR_EVER, spread_s=FOR_EVER, late_part=0)
 SELDOM = FlushBounds(FOR_EVER, FOR_EVER, FOR_EVER)
 
 
@@ -25,7 +25,7 @@ async def ended(held: Held) -> Held:
     """Slices of all partitions have ended and are durable; no seal is begun. What is behind them
     does not press.
     """
-    held.worker.sealer.pace = PRESSED_BY_NOTHING
+    held.worker.sealer.rests = PRESSED_BY_NOTHING
     for number in range(PARTITIONS):
         await held.worker.open(number)
         while await held.worker.read_some(number):
@@ -53,7 +53,7 @@ async def first_sealed(held: Held) -> None:
 @pytest.fixture
 async def endless(ended: Held) -> Held:
     """The same, with rests that end only when the test does."""
-    ended.worker.sealer.pace = ENDLESS
+    ended.worker.sealer.rests = ENDLESS
     return ended
 
 
@@ -93,9 +93,9 @@ async def test_it_does_not_wait_when_the_slice_behind_has_grown(endless: Held) -
     assert held.slice is not None
     assert held.ended is not None
     part = held.ended.slice.border.events / held.slice.border.events
-    endless.worker.sealer.pace = replace(ENDLESS, late_part=part * 0.99)
+    endless.worker.sealer.rests = replace(ENDLESS, late_part=part * 0.99)
     assert await looked(endless) == 1
-    endless.worker.sealer.pace = replace(ENDLESS, late_part=part * 1.01)
+    endless.worker.sealer.rests = replace(ENDLESS, late_part=part * 1.01)
     await endless.worker.settle_seals(soon=False)
     await until_asked(endless, PARTITIONS)
 

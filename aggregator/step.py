@@ -306,13 +306,14 @@ class Aggregator:
         after all others: call again. Without `soon` what they cost is spread over a while.
         """
         failures = Failures()
-        for partition in list(self.partitions.values()):
+        waiting = [it for it in self.partitions.values() if it.ended is not None]
+        for partition in waiting:
             with failures.kept():
-                await self._settle_seal(partition, soon=soon)
+                await self._settle_seal(partition, len(waiting), soon=soon)
         failures.tell()
 
-    async def _settle_seal(self, partition: Partition, *, soon: bool) -> None:
-        if partition.ended is None:
+    async def _settle_seal(self, partition: Partition, waiting: int, *, soon: bool) -> None:
+        if partition.ended is None:  # meanwhile
             return
         seal = self.sealer.begun(partition.ended)
         if seal is not None and seal.done():
@@ -320,10 +321,12 @@ class Aggregator:
                 await self.sealer.conclude(partition, self.partitions, self.now_ms)
             except SeenDamaged:
                 self._give_back(partition)
-        elif seal is None and partition.is_ended_durable:
-            waiting = sum(it.ended is not None for it in self.partitions.values())
-            if self.sealer.may_begin(partition, waiting, soon=soon):
-                self.sealer.begin(partition.ended)
+        elif (
+            seal is None
+            and partition.is_ended_durable
+            and self.sealer.may_begin(partition, waiting, soon=soon)
+        ):
+            self.sealer.begin(partition.ended)
 
     @property
     def is_sealing(self) -> bool:

@@ -36,8 +36,8 @@ _TEXT: Final = itemgetter(EventRow._fields.index("text"))
 _SEEN_BYTES: Final = struct.Struct("<HHQHQq16s8s").pack
 _TALLY_BYTES: Final = struct.Struct("<IIQQQqq16s").pack
 _NO_VALUES: Final = bytes(3 * 16)
-_NO_KEY: Final = bytes(16)
-_PLAIN_BYTES: Final = struct.Struct("<IIQQQqq16sqqqq48x").pack  # a total of 64 bits, no values
+# Of a tally with a total of 64 bits and nothing but that: no latest event, no values.
+_PLAIN_BYTES: Final = struct.Struct("<IIQQQ32xqqqq48x").pack
 _PLAIN_MAX: Final = 1 << 63
 
 
@@ -87,8 +87,7 @@ def tally_hash(cell: Cell, tally: Tally, row_of: Callable[[Cell, Tally], TallyRo
     revision, subject, groups, window = cell
     sign = -1 if total < 0 else 0
     head = _PLAIN_BYTES(
-        revision, window, tally.version, tally.count, tally.rejected, 0, 0, _NO_KEY,
-        total, sign, sign, sign,
+        revision, window, tally.version, tally.count, tally.rejected, total, sign, sign, sign
     )  # fmt: skip
     return xxh64_intdigest(head + f"{subject}|{groups}".encode())
 
@@ -123,7 +122,8 @@ _BYTES: Final[dict[str, Callable[[Any], Iterable[bytes]]]] = {
 def counted(table: str, rows: Sequence[Any]) -> Counted:
     """Number and hash sum of rows of a table, as count-back gives them for what is stored."""
     texts = map(TEXTS[table], rows) if table in TEXTS else _BYTES[table](rows)
-    return counted_of(list(map(xxh64_intdigest, texts)))
+    digest = sum(map(xxh64_intdigest, texts))
+    return Counted(len(rows), digest % MODULUS)
 
 
 def counted_of(hashes: Sequence[int]) -> Counted:

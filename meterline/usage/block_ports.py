@@ -69,6 +69,10 @@ class BlockLedger(Protocol):
         """The first sealed slices of a partition that begin at an offset or behind it."""
         ...
 
+    async def append_ms_before(self, log: int, partition: int, offset: int) -> int:
+        """As `ProgressStore.append_ms_before`."""
+        ...
+
     async def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
         """Whether the late rows of all slices that begin at the end of their partition or behind it
         are kept a second time: those of the last sealed slices are, and so are those of slices

@@ -93,6 +93,12 @@ class SimulatedBlockLedger:
             lambda: self.state.sealed_after(log, partition, offset, limit),
         )
 
+    async def append_ms_before(self, log: int, partition: int, offset: int) -> int:
+        return await self._net.call(
+            "progress.append_ms_before",
+            lambda: self.state.progress.append_ms_before(log, partition, offset),
+        )
+
     async def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
         return await self._net.call("progress.late_kept", lambda: self.state.late_kept(log, ends))
 

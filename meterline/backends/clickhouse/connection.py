@@ -348,8 +348,11 @@ class Connection:
     async def insert_selected(
         self, sql: str, parameters: dict[str, Any], settings: Mapping[str, Any]
     ) -> None:
-        """Run an `INSERT ... SELECT`."""
+        """Run an `INSERT ... SELECT` that has no settings of its own."""
         bounds = self._settings(settings)
+        if self.embedded:  # beside it, chDB sets each, and sets it back: longer than it takes
+            of_all = {name: value for name, value in bounds.items() if name != "query_id"}
+            sql, bounds = sql + settings_clause(of_all), {}
         await self.run(lambda client: client.command(sql, parameters, settings=bounds))
 
     @contextmanager

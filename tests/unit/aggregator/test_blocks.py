@@ -15,6 +15,7 @@ from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.tables.meters import seals
+from meterline.event import identity_key, partition_of
 from meterline.limits import BLOCK_FAN, BLOCK_KEPT_MS, BLOCK_MAKING_MS, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.ports import Unavailable
@@ -48,9 +49,11 @@ class Blocks:
             fan,
         )
 
-    async def seal(self, events: int = 20, *, fill: bool = True) -> None:
-        """Some more events, in slices that are sealed."""
-        await self.world.send(numbered(self.sent, self.sent + events))
+    async def seal(self, events: int = 20, *, fill: bool = True, only: int | None = None) -> None:
+        """Some more events, in slices that are sealed: of one partition only, where it is named."""
+        made = numbered(self.sent, self.sent + events)
+        mine = (it for it in made if only in (None, _partition(it[0])))
+        await self.world.send(list(mine))
         self.sent += events
         worker = self.world.worker(self.meters)
         await self.world.run(worker, seal=True)
@@ -87,6 +90,10 @@ class Blocks:
             plain = await self.world.usage.usage(UsageQuery(of, group_by=("subject",)))
             assert through == plain
         await self.world.check(*meters)
+
+
+def _partition(name: str) -> int:
+    return partition_of(identity_key("default", "s", name), PARTITIONS)
 
 
 @pytest.fixture
@@ -331,6 +338,24 @@ async def test_late_rows_are_read_along_the_log_once_all_slices_have_them(
         assert await maker.step()
         await blocks.check(meter)
     assert all(column.end_ms >= LONG_AFTER_MS for column in await blocks.columns())
+
+
+async def test_blocks_reach_as_far_as_their_slices_where_each_lacks_a_partition(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    """Slices end together, but their seals are spread: blocks are made between them."""
+    world.clock.at_ms = LONG_AFTER_MS
+    blocks = Blocks(world, Meters(0))
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    for turn in range(6):
+        await blocks.seal(only=turn % PARTITIONS)
+        assert await maker.step()
+        await blocks.check(meter)
+    ends = [column.end_ms for column in await blocks.columns()]
+    last = [await world.progress.last_seal(world.log.number, it) for it in range(PARTITIONS)]
+    assert ends[-1] == min(seal.append_ms for seal in last if seal) >= LONG_AFTER_MS
+    assert ends == sorted(ends)
 
 
 async def test_what_was_made_in_vain_is_swept_away_soon(

@@ -24,8 +24,15 @@ from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.erased import is_unsettled
 from meterline.backends.control_store.progress.partitions.growth import partitions_of
-from meterline.backends.control_store.progress.seal_sums import all_seals
-from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
+from meterline.backends.control_store.progress.seal_sums import all_seals, append_ms_before
+from meterline.backends.control_store.store import (
+    SqlStore,
+    fetch_int,
+    json_text,
+    read_by,
+    reads,
+    writes,
+)
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import logs, seal_sums, seals
 from meterline.backends.control_store.tables.retention import retention_notices
@@ -159,6 +166,8 @@ class SqlBlockLedger(SqlStore):
     ) -> list[Seal]:
         """See the port."""
         return await all_seals(connection, log, partition, offset, limit)
+
+    append_ms_before = read_by(append_ms_before)
 
     @reads
     async def late_kept(self, connection: Connection, log: int, ends: Mapping[int, int]) -> bool:

@@ -206,14 +206,11 @@ class BlockMaker:
         ends = ends_of(columns[-1].stretches) if columns else {}
         chosen: list[Seal] = []
         stretches: list[Stretch] = []
-        reached: list[int] = []
         for number in range(max(self.partitions, len(ends))):
             first = ends.get(number, 0)
             seals = await self._ledger.sealed_after(self._log, number, first, BLOCK_SLICES_MAX)
             mine = _beginning(seals, BLOCK_TALLIES_MAX // self.partitions)
             stretches.append(Stretch(number, first, mine[-1].end if mine else first))
-            last_ms = mine[-1].append_ms if mine else await self._last_ms(number, first)
-            reached.append(max(begin_ms, last_ms))
             chosen += mine
         if not chosen:
             return None
@@ -221,16 +218,10 @@ class BlockMaker:
         upto = await self._counted_upto(tuple(stretches), _unlike(chosen, revisions), newest)
         if upto < 1:
             return None
-        late_kept = await self._ledger.late_kept(self._log, ends_of(stretches))
-        end_ms = min(reached) if late_kept else 0
+        late_ms = await self._ledger.late_kept_from(self._log, ends_of(stretches))
+        end_ms = 0 if late_ms is None else max(begin_ms, late_ms)
         block = self._begun(tuple(stretches), 0, upto)
         return replace(block, begin_ms=begin_ms, end_ms=end_ms), (), chosen
-
-    async def _last_ms(self, partition: int, end: int) -> int:
-        """When the last slice of a partition was appended that ends here; 0 where it has none yet.
-        Slices end together, but their seals are spread: a block may lack any of the partitions.
-        """
-        return await self._ledger.append_ms_before(self._log, partition, end)
 
     async def _counted_upto(
         self, stretches: Stretches, revisions: Sequence[int], newest: int

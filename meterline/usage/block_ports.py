@@ -69,14 +69,12 @@ class BlockLedger(Protocol):
         """The first sealed slices of a partition that begin at an offset or behind it."""
         ...
 
-    async def append_ms_before(self, log: int, partition: int, offset: int) -> int:
-        """As `ProgressStore.append_ms_before`."""
-        ...
-
-    async def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
-        """Whether the late rows of all slices that begin at the end of their partition or behind it
-        are kept a second time: those of the last sealed slices are, and so are those of slices
-        that are begun behind them.
+    async def late_kept_from(self, log: int, ends: Mapping[int, int]) -> int | None:
+        """An append time: all slices that begin at the end of their partition, or behind it, were
+        appended then or later, and their late rows are kept a second time. It is that of the last
+        slices before the ends, and 0 where a partition has none. None where late rows may not be
+        kept: those of the last sealed slices must be, and so are then those of slices that are
+        begun behind them.
         """
         ...
 

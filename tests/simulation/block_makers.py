@@ -93,14 +93,10 @@ class SimulatedBlockLedger:
             lambda: self.state.sealed_after(log, partition, offset, limit),
         )
 
-    async def append_ms_before(self, log: int, partition: int, offset: int) -> int:
+    async def late_kept_from(self, log: int, ends: Mapping[int, int]) -> int | None:
         return await self._net.call(
-            "progress.append_ms_before",
-            lambda: self.state.progress.append_ms_before(log, partition, offset),
+            "progress.late_kept_from", lambda: self.state.late_kept_from(log, ends)
         )
-
-    async def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
-        return await self._net.call("progress.late_kept", lambda: self.state.late_kept(log, ends))
 
     async def events_within(self, log: int, stretches: Stretches) -> int:
         return await self._net.call(

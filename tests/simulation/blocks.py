@@ -179,13 +179,11 @@ class BlocksState:
         seals = self.progress.all_seals(log, partition)
         return [seal for seal in seals if seal.slice >= offset][:limit]
 
-    def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
-        behind = (
-            seal
-            for partition, end in ends.items()
-            for seal in self.sealed_after(log, partition, end, 1 << 30)
-        )
-        return all(seal.late is not None for seal in behind)
+    def late_kept_from(self, log: int, ends: Mapping[int, int]) -> int | None:
+        behind = (self.sealed_after(log, *it, 1 << 30) for it in ends.items())
+        if any(seal.late is None for seals in behind for seal in seals):
+            return None
+        return min(self.progress.append_ms_before(log, *it) for it in ends.items())
 
     def events_within(self, log: int, stretches: Stretches) -> int:
         parts = (self.progress.all_seals(log, stretch.partition) for stretch in stretches)

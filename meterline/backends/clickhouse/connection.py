@@ -23,7 +23,6 @@ from clickhouse_connect.driver.exceptions import (
     NotSupportedError,
     ProgrammingError,
 )
-from clickhouse_connect.driver.query import QueryResult
 from urllib3.exceptions import HTTPError
 
 from meterline.backends.clickhouse.clients.access import (
@@ -289,7 +288,8 @@ class Connection:
         with self._given_up(mark):
             found = await self.run(lambda client: client.query(sql, parameters, bounds))
         self._took(began_s)
-        rows, lane = _rows(found), self._lane.name
+        rows: Rows = found.result_rows
+        lane = self._lane.name
         self._recorder.count(metrics.ROWS_RETURNED, len(rows), lane)
         self._recorder.count(metrics.ROWS_READ, int(found.summary.get("read_rows", 0)), lane)
         return rows
@@ -350,9 +350,8 @@ class Connection:
     ) -> None:
         """Run an `INSERT ... SELECT` that has no settings of its own."""
         bounds = self._settings(settings)
-        if self.embedded:  # beside it, chDB sets each, and sets it back: longer than it takes
-            of_all = {name: value for name, value in bounds.items() if name != "query_id"}
-            sql, bounds = sql + settings_clause(of_all), {}
+        if self.embedded:  # beside it, chDB would set each and set it back: longer than it takes
+            sql, bounds = sql + settings_clause(bounds), {}
         await self.run(lambda client: client.command(sql, parameters, settings=bounds))
 
     @contextmanager
@@ -382,11 +381,6 @@ class Connection:
             await asyncio.to_thread(threads.shutdown, wait=True)
         for client in self._clients:
             client.close()
-
-
-def _rows(result: QueryResult) -> Rows:
-    rows: Rows = result.result_rows
-    return rows
 
 
 def reading_of(error: Exception) -> re.Match[str] | None:

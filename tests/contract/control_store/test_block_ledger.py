@@ -195,12 +195,25 @@ async def test_a_log_is_alone_until_another_one_is_registered(
 async def test_late_rows_are_kept_where_all_slices_behind_and_the_last_ones_have_them(
     ledger: BlockLedger, progress: ProgressStore
 ) -> None:
-    assert await ledger.late_kept(1, {0: 0, 1: 0}), "no slice is there"
+    assert await ledger.late_kept_from(1, {0: 0, 1: 0}) == 0, "no slice is there"
     await progress.seal(_seal(0, 0, 1)._replace(late=None))
-    assert not await ledger.late_kept(1, {0: 0, 1: 0})
-    assert not await ledger.late_kept(1, {0: 10, 1: 0}), "the next one may be of the same build"
+    assert await ledger.late_kept_from(1, {0: 0, 1: 0}) is None
+    assert await ledger.late_kept_from(1, {0: 10, 1: 0}) is None, (
+        "the next may be of the same build"
+    )
     await progress.seal(_seal(0, 10, 1)._replace(late=3))
-    assert await ledger.late_kept(1, {0: 10, 1: 0})
-    assert not await ledger.late_kept(1, {0: 0, 1: 0})
+    assert await ledger.late_kept_from(1, {0: 10, 1: 0}) == 0
+    assert await ledger.late_kept_from(1, {0: 0, 1: 0}) is None
     await progress.seal(_seal(1, 0, 1)._replace(late=None))
-    assert not await ledger.late_kept(1, {0: 10, 1: 10})
+    assert await ledger.late_kept_from(1, {0: 10, 1: 10}) is None
+
+
+async def test_late_rows_are_kept_from_the_first_of_the_last_slices_on(
+    ledger: BlockLedger, progress: ProgressStore
+) -> None:
+    for partition, slice_, later_ms in ((0, 0, 5), (0, 10, 9), (1, 0, 7)):
+        seal = _seal(partition, slice_, 1)
+        await progress.seal(seal._replace(late=0, append_ms=NOW_MS + later_ms))
+    assert await ledger.late_kept_from(1, {0: 20, 1: 10}) == NOW_MS + 7
+    assert await ledger.late_kept_from(1, {0: 10, 1: 10}) == NOW_MS + 5
+    assert await ledger.late_kept_from(1, {0: 10, 1: 10, 2: 0}) == 0, "a partition without slices"

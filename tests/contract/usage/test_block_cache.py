@@ -23,7 +23,7 @@ from tests.contract.usage.test_block_reads import (
 )
 from tests.contract.usage.test_usage_rows import Lost
 
-QUESTIONS = 16
+QUESTIONS = 10
 
 
 class Asked:
@@ -46,7 +46,8 @@ class Asked:
         """Twice, in any order."""
         for query in self._world.rng.sample(self._queries, QUESTIONS):
             assert await self.store.usage(query) == self._rows(query), query
-        for query in (*self._queries[: QUESTIONS // 2], *self._open, *self._open, *queries):
+        some = self._world.rng.sample(self._open, len(self._open) // 2)
+        for query in (*self._queries[: QUESTIONS // 2], *some, *some, *queries):
             assert await self.store.usage(query) == self._rows(query), query
 
     def _rows(self, query: UsageQuery) -> list[UsageRow]:

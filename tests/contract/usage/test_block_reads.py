@@ -49,7 +49,7 @@ BEGIN_MS: Final = 1_774_828_800_000  # 2026-03-30T00:00:00Z, after a change of c
 SLICES: Final = 8
 PARTITIONS: Final = 2
 ZONES: Final = ("UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Denver")
-QUERIES: Final = 40
+QUERIES: Final = 24
 FRESH: Final = -1  # in place of a seed: one that nobody has tried before
 
 

@@ -44,7 +44,7 @@ TEXT_COLUMNS = (
 # What changes no store, of the ports that are watched.
 READS: Final = frozenset(
     (
-        *("blocks", "events_within", "lacking", "late_kept", "numbers", "sealed_after"),
+        *("blocks", "events_within", "lacking", "late_kept_from", "numbers", "sealed_after"),
         *("counts", "due", "held"),
         *("blocks_with", "refusals_of", "rows_by_slice"),
         *("redriven", "revision_notices", "sealed_ends", "unfilled", "unfinished"),

@@ -150,8 +150,8 @@ async def test_whatever_dies_and_whoever_drops_numbers_never_change(
     gone = await _ended(dropping)
     dropping.watched = True
     await dropping.grow_old()
-    for turn in range(20):
-        fate = _fates(chance, 0.15 if turn < 13 else 0)
+    for turn in range(14):
+        fate = _fates(chance, 0.2 if turn < 9 else 0)
         await _at_once(
             dropping.dropper(fate).step(),
             dropping.dropper(fate).step(),

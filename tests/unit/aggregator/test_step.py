@@ -65,7 +65,7 @@ async def test_a_seen_store_that_breaks_while_counting_is_rebuilt(
     assert len(list((world.folder / "seen").glob("*/*.damaged-1"))) == PARTITIONS
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 async def test_killed_and_failing_between_any_two_effects(
     world: World, fresh_numbers: Iterator[int], seed: int
 ) -> None:

@@ -240,11 +240,14 @@ class World:
         rows = await self.usage.usage(UsageQuery(meter, group_by=("subject",)))
         return sum(row.value for row in rows) // UNIT
 
+    def expected(self, meter: Meter) -> int:
+        """What it counts in all."""
+        counts = meter.aggregation is Aggregation.COUNT
+        return len(self.sent) if counts else sum(self.sent.values())
+
     async def check(self, *meters: Meter) -> None:
         for meter in meters:
-            counts = meter.aggregation is Aggregation.COUNT
-            expected = len(self.sent) if counts else sum(self.sent.values())
-            assert await self.value(meter) == expected, meter.aggregation
+            assert await self.value(meter) == self.expected(meter), meter.aggregation
         account = await self.usage.accounts(self.log.number)
         assert account.new == len(self.sent)
         assert account.received == account.new + account.duplicate

@@ -17,8 +17,11 @@ class _Source(Protocol):
 
 
 def settings_clause(settings: Mapping[str, Any]) -> str:
-    """Settings as a part of the statement: beside it, chDB would not stream."""
-    pairs = (f"{name} = {_literal(value)}" for name, value in settings.items())
+    """Settings as a part of the statement: beside it, chDB would not stream. A name for it is none,
+    and chDB has no names.
+    """
+    of_it = (one for one in settings.items() if one[0] != "query_id")
+    pairs = (f"{name} = {_literal(value)}" for name, value in of_it)
     return f"\nSETTINGS {', '.join(pairs)}"
 
 

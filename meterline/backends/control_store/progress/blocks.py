@@ -25,14 +25,7 @@ from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.erased import is_unsettled
 from meterline.backends.control_store.progress.partitions.growth import partitions_of
 from meterline.backends.control_store.progress.seal_sums import all_seals, append_ms_before
-from meterline.backends.control_store.store import (
-    SqlStore,
-    fetch_int,
-    json_text,
-    read_by,
-    reads,
-    writes,
-)
+from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import logs, seal_sums, seals
 from meterline.backends.control_store.tables.retention import retention_notices
@@ -167,10 +160,10 @@ class SqlBlockLedger(SqlStore):
         """See the port."""
         return await all_seals(connection, log, partition, offset, limit)
 
-    append_ms_before = read_by(append_ms_before)
-
     @reads
-    async def late_kept(self, connection: Connection, log: int, ends: Mapping[int, int]) -> bool:
+    async def late_kept_from(
+        self, connection: Connection, log: int, ends: Mapping[int, int]
+    ) -> int | None:
         """See the port."""
         for partition, end in ends.items():
             mine = seals.c.log == log, seals.c.partition == partition
@@ -178,8 +171,8 @@ class SqlBlockLedger(SqlStore):
             those = or_(seals.c.slice >= end, seals.c.slice == last), seals.c.late.is_(None)
             without = exists(select(seals.c.slice).where(*mine, *those))
             if (await connection.execute(select(without))).scalar_one():
-                return False
-        return True
+                return None
+        return min([await append_ms_before(connection, log, *end) for end in ends.items()])
 
     @reads
     async def events_within(self, connection: Connection, log: int, stretches: Stretches) -> int:

@@ -177,6 +177,7 @@ BLOCK_STEP_S_MAX: Final = 1_800  # of one statement: merging the largest takes m
 BLOCK_TALLIES_MAX: Final = 500_000  # of one new block: some seconds of one core
 BLOCK_SLICES_MAX: Final = 1_000  # of one partition in a new block: bounds a statement of the ledger
 BLOCK_LOOK_S: Final = 10  # between two looks for what is due
+BLOCK_SEALS_WAIT_S: Final = 90  # for seals on their way, which `SEALS_SPREAD_S` spreads
 # Filling in and making blocks rest so many times as long as they worked.
 BUSY_RESTS: Final = 1  # while counting has records before it
 LATE_RESTS: Final = 19  # while it is late: they have a twentieth of the time at least

@@ -10,7 +10,7 @@ import structlog
 
 from aggregator.blocks import BlockMaker
 from aggregator.drivers.turns import rest_after
-from meterline.limits import BLOCK_LOOK_S, BLOCK_SWEEP_S
+from meterline.limits import BLOCK_LOOK_S, BLOCK_SEALS_WAIT_S, BLOCK_SWEEP_S
 from meterline.ports import Unavailable
 from meterline.window import Backoff
 
@@ -29,13 +29,15 @@ class Driver(Protocol):
 class BesideCounting:
     """What the making of blocks must know of counting: whether this worker is the one that makes
     them (`holds`), what comes before each of them (`before`: erasures, whose rows no block may be
-    made of meanwhile), and how many times as long as it worked the making rests
-    (`rests`, but once at least; see `Housekeeping.rests`).
+    made of meanwhile), how many times as long as it worked the making rests
+    (`rests`, but once at least; see `Housekeeping.rests`), and whether slices that have ended wait
+    for their seals (`is_sealing`).
     """
 
     holds: Callable[[], bool]
     before: Callable[[], Awaitable[None]]
     rests: Callable[[], int]
+    is_sealing: Callable[[], bool]
 
 
 class WithBlocks:
@@ -58,9 +60,9 @@ class WithBlocks:
 
 async def make_blocks_for_ever(maker: BlockMaker, counted: BesideCounting) -> None:
     """Until cancelled. Works only while this worker `holds`, and rests as long as it made blocks;
-    far longer while counting is late. What nobody reads is swept away beside that: there may
-    always be something to be made. Nothing that goes wrong here ends counting: readers read minutes
-    where there is no block.
+    far longer while counting is late. Seals come first. What nobody reads is swept away beside
+    that: there may always be something to be made. Nothing that goes wrong here ends counting:
+    readers read minutes where there is no block.
     """
     await asyncio.gather(
         _for_ever(partial(_made, maker, counted), BLOCK_LOOK_S, counted.holds),
@@ -71,12 +73,25 @@ async def make_blocks_for_ever(maker: BlockMaker, counted: BesideCounting) -> No
 async def _made(maker: BlockMaker, counted: BesideCounting) -> None:
     """Make whatever is due: that may take hours. Rests are measured by the loop: clocks step."""
     time_s = asyncio.get_running_loop().time
-    while counted.holds():
+    while True:
+        await _seals_set(counted)
+        if not counted.holds():
+            return
         await counted.before()
         began_s = time_s()
         if not await maker.step():
             return
         await rest_after(time_s() - began_s, lambda: max(1, counted.rests()))
+
+
+async def _seals_set(counted: BesideCounting) -> None:
+    """Slices of all partitions end together, and their seals are spread over a while: one block of
+    all of them costs little more than one of each few, and has fewer to be merged with.
+    """
+    for _ in range(BLOCK_SEALS_WAIT_S):
+        if not counted.is_sealing():
+            return
+        await asyncio.sleep(1)
 
 
 async def _for_ever(

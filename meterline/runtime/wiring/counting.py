@@ -142,7 +142,7 @@ def aggregation_worker(
     def rests() -> int:
         return housekeeping.rests(CLOCK.now_ms())
 
-    counted = BesideCounting(lambda: 0 in step.partitions, before, rests)
+    counted = BesideCounting(lambda: 0 in step.partitions, before, rests, lambda: step.is_sealing)
     worker = WithBlocks(driver, maker, counted)
     return Counting(worker, step, standing)
 

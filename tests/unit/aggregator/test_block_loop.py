@@ -1,18 +1,19 @@
 """The loop that makes blocks: what nobody reads is swept away beside it, however much is due."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from aggregator.drivers.block_loop import BesideCounting, make_blocks_for_ever
-from meterline.limits import BLOCK_SWEEP_S, LATE_RESTS
+from meterline.limits import BLOCK_SEALS_WAIT_S, BLOCK_SWEEP_S, LATE_RESTS, SEALS_SPREAD_S
 from meterline.ports import Unavailable
 from tests.simulation.virtual_loop import VirtualLoop
 
 STEP_S = 2
 MINUTES = 20
+SPAN_S = 300
 
 
 @dataclass
@@ -45,8 +46,18 @@ async def _nothing() -> None:
     pass
 
 
+def _counted(
+    holds: Callable[[], bool] = lambda: True,
+    before: Callable[[], Awaitable[None]] = _nothing,
+    rests: Callable[[], int] = lambda: 0,
+    is_sealing: Callable[[], bool] = lambda: False,
+) -> BesideCounting:
+    """Counting that leaves all time to making, but for what is said."""
+    return BesideCounting(holds, before, rests, is_sealing)
+
+
 def _run(loop: VirtualLoop, maker: Maker, rests: Callable[[], int] = lambda: 0) -> None:
-    _run_beside(loop, maker, BesideCounting(lambda: True, _nothing, rests))
+    _run_beside(loop, maker, _counted(rests=rests))
 
 
 def _run_beside(loop: VirtualLoop, maker: Maker, counted: BesideCounting) -> None:
@@ -96,7 +107,7 @@ def test_what_comes_before_blocks_does_not_wait_until_no_more_are_due(loop: Virt
     async def before() -> None:
         steps_before.append(maker.steps)
 
-    _run_beside(loop, maker, BesideCounting(lambda: True, before, lambda: 0))
+    _run_beside(loop, maker, _counted(before=before))
     assert maker.steps > MINUTES
     assert steps_before == list(range(len(steps_before)))
     assert len(steps_before) in (maker.steps, maker.steps + 1)
@@ -104,6 +115,28 @@ def test_what_comes_before_blocks_does_not_wait_until_no_more_are_due(loop: Virt
 
 def test_a_worker_that_holds_the_partition_no_more_makes_no_more_blocks(loop: VirtualLoop) -> None:
     maker, until_s = Maker(), loop.time() + 60.0
-    counted = BesideCounting(lambda: loop.time() < until_s, _nothing, lambda: 0)
-    _run_beside(loop, maker, counted)
+    _run_beside(loop, maker, _counted(holds=lambda: loop.time() < until_s))
     assert 0 < maker.steps <= 60 // STEP_S // 2
+
+
+def test_seals_of_slices_that_end_together_come_first(loop: VirtualLoop) -> None:
+    maker, began_s = Maker(), loop.time()
+    begun_s: list[float] = []
+
+    def is_sealing() -> bool:
+        return (loop.time() - began_s) % SPAN_S < SEALS_SPREAD_S
+
+    async def before() -> None:
+        assert not is_sealing()
+        begun_s.append(loop.time())
+
+    _run_beside(loop, maker, _counted(before=before, is_sealing=is_sealing))
+    spans = {(at_s - began_s) // SPAN_S for at_s in begun_s}
+    assert len(spans) == MINUTES * 60 // SPAN_S, "blocks are made in each of them"
+
+
+def test_blocks_are_made_also_where_some_slice_always_waits_for_its_seal(loop: VirtualLoop) -> None:
+    maker = Maker()
+    _run_beside(loop, maker, _counted(is_sealing=lambda: True))
+    share = MINUTES * 60 // (BLOCK_SEALS_WAIT_S + 2 * STEP_S)
+    assert share - 1 <= maker.steps <= share

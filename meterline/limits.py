@@ -118,8 +118,9 @@ OPEN_TURN_MS: Final = 10_000  # a partition without a record for so long lets an
 SEALS_AT_ONCE_MAX: Final = 2  # of a worker: slices of all partitions end at one moment, and each
 # seal asks the usage store for all of its slice. So they rest so many times as long as one took,
 SEAL_RESTS: Final = 9
-SEALS_SPREAD_S: Final = 60.0  # but no longer than this for all that wait: their keys take memory.
-SEAL_LATE_PART: Final = 2  # Nor where the slice behind has such a part of as many events
+# but all of a round are set in this part of a span: until then their keys take memory. Nor do they
+SEALS_SPREAD_PART: Final = 5
+SEAL_LATE_PART: Final = 2  # rest where the slice behind has such a part of as many events.
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: with it grows the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand,
@@ -177,7 +178,7 @@ BLOCK_STEP_S_MAX: Final = 1_800  # of one statement: merging the largest takes m
 BLOCK_TALLIES_MAX: Final = 500_000  # of one new block: some seconds of one core
 BLOCK_SLICES_MAX: Final = 1_000  # of one partition in a new block: bounds a statement of the ledger
 BLOCK_LOOK_S: Final = 10  # between two looks for what is due
-BLOCK_SEALS_WAIT_S: Final = 90  # for seals on their way, which `SEALS_SPREAD_S` spreads
+BLOCK_SEALS_WAIT_S: Final = 90  # for a round of seals, which takes a minute
 # Filling in and making blocks rest so many times as long as they worked.
 BUSY_RESTS: Final = 1  # while counting has records before it
 LATE_RESTS: Final = 19  # while it is late: they have a twentieth of the time at least

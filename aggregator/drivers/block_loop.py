@@ -71,12 +71,12 @@ async def make_blocks_for_ever(maker: BlockMaker, counted: BesideCounting) -> No
 
 
 async def _made(maker: BlockMaker, counted: BesideCounting) -> None:
-    """Make whatever is due: that may take hours. Rests are measured by the loop: clocks step."""
+    """Make whatever is due: that may take hours, and does not wait for seals again. Rests are
+    measured by the loop: clocks step.
+    """
     time_s = asyncio.get_running_loop().time
-    while True:
-        await _seals_set(counted)
-        if not counted.holds():
-            return
+    await _seals_set(counted)
+    while counted.holds():
         await counted.before()
         began_s = time_s()
         if not await maker.step():

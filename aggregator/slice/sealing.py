@@ -6,7 +6,7 @@ Nothing of a partition changes in here. Whoever drives it takes note of how a se
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -21,7 +21,8 @@ from meterline.limits import (
     SEAL_LATE_PART,
     SEAL_RESTS,
     SEALS_AT_ONCE_MAX,
-    SEALS_SPREAD_S,
+    SEALS_SPREAD_PART,
+    SLICE_SPAN_MS,
 )
 from meterline.ports import SILENT, OutdatedMeters, Recorder, Unsuitable, metrics
 from meterline.usage import (
@@ -44,12 +45,16 @@ class CountBackDiffers(Unsuitable):
 @dataclass(frozen=True, slots=True)
 class SealRests:
     """How seals are spread that nothing waits for: rests of so many times as long as a seal took,
-    the time for all that wait, and which part of as many events behind a slice is too much.
+    the time for all of a round, and which part of as many events behind a slice is too much.
     """
 
     times: float = SEAL_RESTS
-    spread_s: float = SEALS_SPREAD_S
+    spread_s: float = field(default_factory=lambda: SLICE_SPAN_MS / 1_000 / SEALS_SPREAD_PART)
     late_part: float = SEAL_LATE_PART
+
+    def rest_s(self, took_s: float, seals: int) -> float:
+        """Between two of so many seals of a round, where the last one took as long."""
+        return min(self.times * took_s, max(0.0, self.spread_s / seals - took_s))
 
 
 class Sealer:
@@ -71,6 +76,7 @@ class Sealer:
         self._seals: WeakKeyDictionary[Ended, asyncio.Task[Difference | None]] = WeakKeyDictionary()
         self._on_their_way: set[asyncio.Task[Difference | None]] = set()
         self._took_s = self._ended_s = 0.0  # of the last one that did not fail, by the loop's clock
+        self._round = 1  # so many waited at most, since one was left
 
     def may_begin(self, partition: Partition, waiting: int, *, soon: bool) -> bool:
         """Whether the seal of a partition may begin, where so many wait. Slices of all partitions
@@ -78,8 +84,9 @@ class Sealer:
         """
         if soon or self._is_late(partition):
             return len(self._on_their_way) < SEALS_AT_ONCE_MAX
-        rest_s = min(self.rests.times * self._took_s, self.rests.spread_s / waiting)
+        self._round = max(self._round, waiting) if waiting > 1 else 1
         rested_s = asyncio.get_running_loop().time() - self._ended_s
+        rest_s = self.rests.rest_s(self._took_s, self._round)
         return not self._on_their_way and rested_s >= rest_s
 
     def _is_late(self, partition: Partition) -> bool:

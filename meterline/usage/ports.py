@@ -68,6 +68,10 @@ class UsageStore(SubjectUsageStore, Protocol):
         """The account of a slice as far as it was written."""
         ...
 
+    async def answers(self) -> None:
+        """Return where the store answers, which costs the same whatever it holds: for probes."""
+        ...
+
     async def accounts(self, log: int) -> AccountRow:
         """The sum of all accounts of a log (partition and slice are 0, version the greatest)."""
         ...

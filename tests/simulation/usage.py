@@ -207,8 +207,7 @@ class UsageState:
         return found
 
     def account(self, slice_id: SliceId) -> AccountRow | None:
-        row: AccountRow | None = self.tables["accounts"].get(tuple(slice_id))
-        return row
+        return self.tables["accounts"].get(tuple(slice_id))
 
     def accounts(self, log: int) -> AccountRow:
         rows = [row for row in self.tables["accounts"].values() if row.log == log]
@@ -223,8 +222,8 @@ class UsageState:
 
     def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         cursor = (-1,) if after is None else tuple(int(part) for part in after.split("."))
-        rows = [row for row in self.tables["rejected"].values() if answers(meter, row)]
-        return sorted(row for row in rows if row[1:5] > cursor)[:limit]
+        rows = (row for row in self.tables["rejected"].values() if row[1:5] > cursor)
+        return sorted(row for row in rows if answers(meter, row))[:limit]
 
     def usage(
         self,
@@ -234,8 +233,7 @@ class UsageState:
         hidden: Sequence[Hidden] = (),
     ) -> list[UsageRow]:
         """Whole minutes only, each by itself or all together: that is what runs and oracle ask.
-        With a coverage, whole hours of its slices are read from `blocks`. Rows of slices that are
-        `hidden` are left out.
+        With a coverage, whole hours of its slices are of `blocks`; `hidden` slices are left out.
         """
         first = 0 if query.from_ms is None else query.from_ms // MINUTE_MS
         end = 1 << 40 if query.to_ms is None else query.to_ms // MINUTE_MS
@@ -297,6 +295,9 @@ class SimulatedUsage(InPortions):
 
     async def account(self, slice_id: SliceId) -> AccountRow | None:
         return await self._net.call("usage.account", lambda: self._state.read().account(slice_id))
+
+    async def answers(self) -> None:
+        await self._net.call("usage.answers", self._state.read)
 
     async def accounts(self, log: int) -> AccountRow:
         return await self._net.call("usage.accounts", lambda: self._state.accounts(log))

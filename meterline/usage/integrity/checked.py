@@ -37,6 +37,7 @@ class CheckedUsageStore:
         self._written: set[int] = set()  # partitions that this process has written rows of
         self.count_back = integrity.checked(store.count_back)
         self.account = integrity.checked(store.account)
+        self.answers = integrity.checked(store.answers)
         self.accounts = integrity.checked(store.accounts)
         self.slice_events = integrity.enclosed(store.slice_events)
         self.seen_extent = integrity.enclosed(store.seen_extent)

@@ -183,6 +183,8 @@ async def test_the_last_seal_stays_whatever_is_old(stores: Stores) -> None:
     before = (11 * 10, SLICES * 10)  # behind the sum, and behind the last seal
     found = [await stores.progress.append_ms_before(1, 0, offset) for offset in before]
     assert found == [(SLICES - 2) * HOUR_MS, (SLICES - 1) * HOUR_MS]
+    late_from = [await stores.blocks.late_kept_from(1, {0: end, 1: 120}) for end in before]
+    assert late_from == found
 
 
 async def test_a_sum_does_not_reach_across_the_mark_of_a_growth(stores: Stores) -> None:

@@ -23,7 +23,7 @@ from tests.contract.usage.test_block_reads import (
 )
 from tests.contract.usage.test_usage_rows import Lost
 
-QUESTIONS = 10
+QUESTIONS = 8
 
 
 class Asked:

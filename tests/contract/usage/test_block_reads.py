@@ -49,7 +49,7 @@ BEGIN_MS: Final = 1_774_828_800_000  # 2026-03-30T00:00:00Z, after a change of c
 SLICES: Final = 8
 PARTITIONS: Final = 2
 ZONES: Final = ("UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Denver")
-QUERIES: Final = 24
+QUERIES: Final = 16
 FRESH: Final = -1  # in place of a seed: one that nobody has tried before
 
 
@@ -188,9 +188,13 @@ async def readable(rows: ClickHouseBlockRows, block: Block, *sources: Block) -> 
 
 async def _check(store: ClickHouseUsageStore, world: World, blocks: Sequence[Block]) -> None:
     store.read_blocks(FixedBlocks(world.log, columns_of(blocks)))  # type: ignore[arg-type]
-    for _ in range(QUERIES):
-        query = world.query()
+    for query in questions(store, world):
         assert await store.usage(query) == world.expected(query), query
+
+
+def questions(store: ClickHouseUsageStore, world: World) -> list[UsageQuery]:
+    """Fewer where servers answer: the engine is the same one, and several are slower."""
+    return [world.query() for _ in range(QUERIES if store.connection.embedded else QUERIES // 2)]
 
 
 @pytest.mark.parametrize("seed", [0, FRESH])
@@ -227,8 +231,7 @@ async def test_slices_of_another_log_are_read_beside_the_blocks(
     world.log = next(fresh_numbers)
     await world.write(usage_store)
     usage_store.read_blocks(FixedBlocks(log, columns_of([block]), alone=False))  # type: ignore[arg-type]
-    for _ in range(QUERIES):
-        query = world.query()
+    for query in questions(usage_store, world):
         assert await usage_store.usage(query) == world.expected(query), query
 
 
@@ -255,8 +258,7 @@ async def test_two_statements_tell_what_one_does(
         asking=Asking(others),
         beside_rows_max=beside_rows_max,
     )
-    for _ in range(QUERIES):
-        query = world.query()
+    for query in questions(usage_store, world):
         async with aclosing(answer(reader, query)) as parts:
             found = [row async for part in parts for row in part]
         assert found == world.expected(query), query

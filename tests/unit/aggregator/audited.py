@@ -84,10 +84,12 @@ class Audited:
         sql = f"ALTER TABLE {table} {change.format(where=where)} SETTINGS mutations_sync = 2"
         await self.world.usage.connection.execute(sql)
 
-    async def steps(self, span: AuditSpan | None = None, within: str = "") -> list[AuditStep]:
-        """The whole audit, or that of a part: while its cursors begin like this."""
+    async def steps(
+        self, span: AuditSpan | None = None, within: str = "", begin: str | None = None
+    ) -> list[AuditStep]:
+        """The whole audit, or that of a part: from a cursor on, while cursors begin like this."""
         made = []
-        cursor = None
+        cursor = begin
         while True:
             made.append(await self.auditor.step(span or AuditSpan(), cursor))
             cursor = made[-1].next

@@ -62,10 +62,10 @@ async def test_late_usage_of_dropped_months_counts_at_once_and_stays_exact(
     late = (110 * DAY_MS, 62 * DAY_MS, 0)
     for seal in (False, True, True):
         await minutes.send(late, seal=seal)
-        await minutes.ask(15)
+        await minutes.ask(10)
         await minutes.total()
     await minutes.it.blocks()
-    await minutes.ask(15)
+    await minutes.ask(10)
     assert await minutes.stored(), "they lie where others were dropped"
     await minutes.step()
     assert await minutes.stored() == 0, "the notice stands"
@@ -89,7 +89,7 @@ async def test_blocks_that_cannot_be_made_again_are_not_withdrawn(minutes: Minut
     ledger, number = SqlBlockLedger(minutes.world.database), minutes.world.log.number
     first = next(it for it in await ledger.blocks(number) if not it.begin_ms)
     assert not await ledger.withdraw(number, [first.number], minutes.it.now_ms)
-    await minutes.ask(20)
+    await minutes.ask(12)
     connection = minutes.world.usage.connection
     await connection.execute(f"ALTER TABLE days DROP PARTITION {first.number}")
     await minutes.it.sweep()
@@ -163,7 +163,7 @@ async def test_a_block_is_swept_and_merged_after_the_drop(minutes: Minutes) -> N
         await minutes.it.blocks()
         minutes.world.clock.at_ms += BLOCK_KEPT_MS + BLOCK_MAKING_MS
         await minutes.it.sweep()
-        await minutes.ask(15)
+        await minutes.ask(10)
     await minutes.total()
 
 
@@ -192,6 +192,6 @@ async def test_dropped_hours_of_an_erased_subject_are_told_under_its_pseudonym(
     minutes.world.clock.at_ms += BLOCK_KEPT_MS + BLOCK_MAKING_MS
     await minutes.it.sweep()
     minutes.it.read()
-    await minutes.ask(20)
+    await minutes.ask(12)
     await minutes.total()
     assert minutes.answers > minutes.refusals > 0

@@ -139,7 +139,7 @@ async def _seals(dropping: Dropping) -> list[Seal]:
 
 
 @pytest.mark.long  # minutes, with both cores busy
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1])
 async def test_whatever_dies_and_whoever_drops_numbers_never_change(
     dropping: Dropping, seed: int
 ) -> None:

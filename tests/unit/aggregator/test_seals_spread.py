@@ -86,6 +86,16 @@ async def test_a_rest_ends(ended: Held) -> None:
     assert ended.asked == PARTITIONS
 
 
+@pytest.mark.parametrize("seals", [1, 2, 16, 64, 160])
+@pytest.mark.parametrize("took_s", [0.01, 0.3, 1.0, 90.0])
+def test_a_round_is_over_when_it_is_to_be(seals: int, took_s: float) -> None:
+    """Or when all of its seals are set, one after another."""
+    rests = SealRests()
+    each_s = took_s + rests.rest_s(took_s, seals)
+    assert each_s * seals <= max(rests.spread_s, took_s * seals) * 1.000_001
+    assert each_s <= took_s * (1 + rests.times)
+
+
 async def test_it_does_not_wait_when_the_slice_behind_has_grown(endless: Held) -> None:
     await first_sealed(endless)
     (number,) = endless.waiting()

@@ -129,6 +129,10 @@ class ShelfUsage(InPortions):
     def _at(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
         return [one for one in self.events if one[:4] in positions]
 
+    async def answers(self) -> None:
+        if self.away:
+            raise Unavailable("usage store: connection refused")
+
     async def accounts(self, log: int) -> AccountRow:
         if self.away:
             raise Unavailable("usage store: connection refused")
@@ -141,11 +145,7 @@ class ShelfUsage(InPortions):
         raise AssertionError(f"control counts nothing back: {slice_id} {revisions}")
 
     async def account(self, slice_id: SliceId) -> AccountRow | None:
-        """Asked by probes: it is there, or it is not."""
-        del slice_id
-        if self.away:
-            raise Unavailable("usage store: connection refused")
-        return None
+        raise AssertionError(f"control asks for whole logs: {slice_id}")
 
     async def slice_events(
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None

@@ -125,6 +125,9 @@ class CellUsage(InPortions):
     async def account(self, slice_id: SliceId) -> AccountRow | None:
         raise AssertionError(f"the dispatcher asks for no account: {slice_id}")
 
+    async def answers(self) -> None:
+        raise AssertionError("the dispatcher asks for rows, not for answers")
+
     async def accounts(self, log: int) -> AccountRow:
         raise AssertionError(f"the dispatcher asks for no account: {log}")
 

@@ -328,6 +328,7 @@ async def test_nothing_is_there_at_first(
     store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
 ) -> None:
     log, of = next(fresh_numbers), meter(next(fresh_numbers))
+    await store.answers()
     assert await store.usage(UsageQuery(of)) == []
     assert await store.account(SliceId(log, 0, 0)) is None
     assert await store.accounts(log) == AccountRow(log, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -341,6 +342,8 @@ async def test_a_store_that_is_away_is_unavailable() -> None:
     row = TallyRow(1, "s", "[]", 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, bytes(16), 0)
     with pytest.raises(Unavailable, match="usage store"):
         await away.write(Flush(tallies=[row]))
+    with pytest.raises(Unavailable, match="usage store"):
+        await away.answers()
     await away.close()
 
 

@@ -1,10 +1,10 @@
 """The way of a year's flights through one set-up, step by step; what was seen on it is kept."""
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,10 @@ class Journey:
         self.run = finished_run(self.api, self.run["id"])
 
     def _some_of(self, flights: Path) -> Path:
-        """A file of the first flights: all of them again would show no more."""
+        """A file of the last flights: all of them again would show no more."""
         some = self.setup.folder / "again.ndjson"
         with flights.open("rb") as lines:
-            some.write_bytes(b"".join(islice(lines, FLIGHTS_AGAIN)))
+            some.write_bytes(b"".join(deque(lines, FLIGHTS_AGAIN)))
         return some
 
     def _asked(self, questions: Sequence[Question]) -> dict[Question, bytes]:

@@ -14,14 +14,14 @@ from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
 
 # A share of each kind: `make simulate` lives hundreds of them.
-FRESH_WORLDS = 40
-LOST_WORLDS = 12
-ERASING_WORLDS = 30
+FRESH_WORLDS = 24
+LOST_WORLDS = 8
+ERASING_WORLDS = 16
 DROPPING_WORLDS = 14  # of each sort
-DECAYING_WORLDS = 40
-GROWING_WORLDS = 16  # of each sort
+DECAYING_WORLDS = 24
+GROWING_WORLDS = 10  # of each sort
 MINUTES_WORLDS = 15  # of each sort
-NARROW_WORLDS = 40
+NARROW_WORLDS = 24
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600

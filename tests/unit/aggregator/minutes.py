@@ -177,7 +177,7 @@ class Minutes:
             ("subject",) if rng.random() < 0.5 else (),
         )
 
-    async def ask(self, count: int = 24) -> None:
+    async def ask(self, count: int = 16) -> None:
         """Answers are right, and only what needs minutes is refused."""
         await self.integrity.check()
         for _ in range(count):

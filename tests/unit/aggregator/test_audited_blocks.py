@@ -115,7 +115,7 @@ async def test_every_touch_of_a_block_is_named_and_mended(summed: Summed, name: 
     assert len(await summed.readable()) == 1, "nor is what follows it"
     await summed.make()
     assert len(await summed.readable()) == 2, "all slices behind the first are made one block"
-    assert await summed.found_in_blocks() == []
+    assert await summed.found() == []
     await summed.blocks.check(summed.audited.meters.meters[0])
 
 

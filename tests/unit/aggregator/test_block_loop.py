@@ -7,12 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from aggregator.drivers.block_loop import BesideCounting, make_blocks_for_ever
-from meterline.limits import (
-    BLOCK_LOOK_S,
-    BLOCK_SEALS_WAIT_S,
-    BLOCK_SWEEP_S,
-    LATE_RESTS,
-)
+from meterline.limits import BLOCK_LOOK_S, BLOCK_SEALS_WAIT_S, BLOCK_SWEEP_S, LATE_RESTS
 from meterline.ports import Unavailable
 from tests.simulation.virtual_loop import VirtualLoop
 

@@ -335,6 +335,7 @@ async def test_rows_of_a_revision_are_read_once_however_many_seals_tell_of_them(
     dropping.portions = (100, 2)
     gone = await _ended(dropping)
     await dropping.grow_old()
+    dropping.watched = True
     dropping.rows = rows = Counted(dropping.world.usage.connection)
     slices = {number: await rows.rows_by_slice(number, SliceId(0, 0, 0), 100) for number in gone}
     assert min(map(len, slices.values())) > 2

@@ -14,6 +14,7 @@ STEP ?= 1
 EVENTS ?= 10000000
 MINUTES ?= 60
 RUNS ?= 1000
+SHARE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
 DELIVERIES ?= 10000
 SECRETS ?= deploy/.env
 
@@ -27,7 +28,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day soak clients console bench format services lock site sbom audit clean
+.PHONY: help needs install run compose demo quick test test-share test-all check conformance simulate faults receivers outage disk day soak clients console bench format services lock site sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,7 +70,11 @@ test: needs install ## run quick and standard tests; fetches and starts Kafka, C
 	$(BIN)/python -m tests.services fetch
 	$(PYTEST) $(AT_ONCE) --tier standard $(TESTS)
 
-test-all: needs install ## run all tests, as CI does (50 minutes; AT_ONCE=...)
+test-share: needs install ## run the long tests of one share of four, as CI does after `make test` (SHARE=...)
+	$(BIN)/python -m tests.services fetch
+	$(PYTEST) $(AT_ONCE) --share $(SHARE) $(TESTS)
+
+test-all: needs install ## run all tests (50 to 90 minutes; AT_ONCE=...)
 	$(BIN)/python -m tests.services fetch
 	$(PYTEST) $(AT_ONCE) --tier long $(TESTS)
 

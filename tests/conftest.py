@@ -26,7 +26,7 @@ from tests.services.choose import open_service
 from tests.services.fallen import started_again, words_of
 from tests.services.local import fallen
 from tests.services.service import Service, ServiceError
-from tests.side_by_side import SideBySide, turn
+from tests.side_by_side import SideBySide, is_in_share, turn
 from tests.tiers import MARKS, Tier, folder_of, holds_some, tier_of
 
 PARTS_MAX: Final = 200  # of a store that tests share
@@ -43,6 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     names = [tier.name.lower() for tier in Tier]
     words = "run tests up to this tier (tests/tiers.py); by default all"
     parser.addoption("--tier", choices=names, default=names[-1], help=words)
+    words = "run only the long tests, and of them one share (tests/side_by_side.py); any number"
+    parser.addoption("--share", type=int, help=words)
 
 
 def asked_tier(config: pytest.Config) -> Tier:
@@ -69,11 +71,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out higher tiers. Where tests run side by side, begin with what takes the longest."""
-    asked = asked_tier(config)
-    higher = [item for item in items if _tier(item) > asked]
-    items[:] = [item for item in items if _tier(item) <= asked]
-    config.hook.pytest_deselected(items=higher)
+    """Leave out higher tiers and other shares. Where tests run side by side, begin with what takes
+    the longest.
+    """
+    asked = {item: _is_asked(item, config) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not asked[item]])
+    items[:] = [item for item in items if asked[item]]
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: turn(item.nodeid))
 
@@ -103,6 +106,13 @@ def pytest_runtest_teardown() -> None:
     tests: the collector walked over all of them.
     """
     web_app._cached_build_middleware.cache_clear()  # noqa: SLF001 - it has no other name
+
+
+def _is_asked(item: pytest.Item, config: pytest.Config) -> bool:
+    share: int | None = config.getoption("--share")
+    if share is not None:
+        return _tier(item) is Tier.LONG and is_in_share(item.nodeid, share)
+    return _tier(item) <= asked_tier(config)
 
 
 def _tier(item: pytest.Item) -> Tier:

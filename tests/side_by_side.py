@@ -1,12 +1,17 @@
-"""What may run side by side: `make test` and `make test-all` run three tests at once, each in a
-process of its own. Two of three are waiting at most times, and there are two cores.
+"""What may run side by side, and which long tests a CI runs.
+
+`make test`, `make test-share` and `make test-all` run three tests at once, each in a process of its
+own. Two of three are waiting at most times, and there are two cores.
 """
 
+import zlib
 from pathlib import PurePosixPath
 from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
+
+from tests.tiers import FOLDERS, Tier
 
 # What shares something dear to start. A module that is not here, nor a folder above it, is by
 # itself: the three servers are started once for each process.
@@ -89,6 +94,10 @@ LONGEST: Final = (
     "journey/test_revisions.py",
     "journey/test_ask_again.py",
 )
+SHARES: Final = 4
+"""CI has to end within half an hour, and all long tests take longer: each commit runs one share."""
+IN_EVERY_SHARE: Final = frozenset({"console", "journey/test_late.py"})
+"""What people look at, in Chromium, and the whole way of an event to a receiver on both set-ups."""
 
 
 def group(nodeid: str) -> str:
@@ -109,6 +118,26 @@ def turn(nodeid: str) -> tuple[int, int]:
         return LONGEST.index(name), among
     return len(LONGEST) + (module in APART), among
 
+
+def is_in_share(nodeid: str, share: int) -> bool:
+    """Whether a share has a long test. Shares are counted on without end: `SHARES` of them, one
+    after another, hold all.
+    """
+    name = group(nodeid)
+    return name in IN_EVERY_SHARE or _share_of(name) == share % SHARES
+
+
+def _share_of(name: str) -> int:
+    """What takes the longest is dealt out to and fro, so that shares take about as long."""
+    if name not in _DEALT:
+        return zlib.crc32(name.encode()) % SHARES
+    back, place = divmod(_DEALT.index(name), SHARES)
+    return SHARES - 1 - place if back % 2 else place
+
+
+_DEALT: Final = [
+    name for name in LONGEST if FOLDERS.get(name.split("/")[0], Tier.LONG) is Tier.LONG
+]
 
 _AMONG: Final = {module: place for place, module in enumerate(TOGETHER) if "/test_" in module}
 """The order in which modules are named is that in which they run, where they run together."""

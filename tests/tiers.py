@@ -4,7 +4,7 @@
 |---|---|---|
 | quick | `make quick` | rules, and steps without a store: few samples of each property |
 | standard | `make test`, with quick | adapters on real servers, simulated worlds, short journeys |
-| long | `make test-all`, with all others | flights, kills, bad disks, conformance, clients |
+| long | `make test-all`, with all others; a share: `make test-share` | flights, kills, bad disks |
 """
 
 from collections.abc import Collection, Iterable

@@ -10,9 +10,10 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.console.filling import fill
 from tests.console.keyboard import Keyboard
 from tests.console.watched import Watched
-from tests.journey.setups import embedded, started
+from tests.journey.setups import SetUp, embedded, started
 
 APT_WITHIN_S = 600
+SAID_CHARS = 12_000  # an answer 500 leaves a traceback there
 NEEDED = (
     "the tests of the console need Chromium. Debian and Ubuntu: apt install chromium; as root "
     "they install it themselves"
@@ -34,11 +35,17 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="package")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an embedded server with usage, refusals and a sync whose receiver is away."""
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
+    """An embedded server with usage, refusals and a sync whose receiver is away."""
     with started(embedded(tmp_path_factory.mktemp("console"))) as setup:
         fill(setup.control)
-        yield setup.control.url
+        yield setup
+
+
+@pytest.fixture(scope="package")
+def console(product: SetUp) -> str:
+    """Its address."""
+    return product.control.url
 
 
 @pytest.fixture(scope="package")
@@ -49,13 +56,15 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def watched(browser: Browser, console: str) -> Iterator[Watched]:
-    """A page of the console. What it complains of, or asks of others, fails the test."""
+def watched(browser: Browser, console: str, product: SetUp) -> Iterator[Watched]:
+    """A page of the console. What it complains of, or asks of others, fails the test, and what the
+    server said last is told.
+    """
     context = browser.new_context(timezone_id="Europe/Berlin")
     one = Watched(context.new_page(), console)
     yield one
     context.close()
-    assert one.complaints == []
+    assert one.complaints == [], product.logs(SAID_CHARS)
 
 
 @pytest.fixture

@@ -115,7 +115,11 @@ class Bench:
     def settle(self) -> None:
         """All that was sent is acknowledged, and all that was acknowledged is counted."""
         self.senders.drain(DRAINED_WITHIN_S)
-        until("zero lag", COUNTED_WITHIN_S, self._caught_up)
+        try:
+            until("zero lag", COUNTED_WITHIN_S, self._caught_up)
+        except AssertionError as error:
+            error.add_note(self.product.words())
+            raise
 
     def _caught_up(self) -> bool:
         for one in self.product.slots.values():

@@ -78,12 +78,12 @@ class SetUp:
         for process in self.processes.values():
             process.kill()
 
-    def logs(self) -> str:
+    def logs(self, chars: int = 3000) -> str:
         """The last words of every process, for a failure's report."""
         told = []
         for name, process in self.processes.items():
             with suppress(OSError):
-                tail = process.log_path.read_text(errors="replace")[-3000:]
+                tail = process.log_path.read_text(errors="replace")[-chars:]
                 told.append(f"--- {name}\n{tail}")
         return "\n".join(told)
 

@@ -1,4 +1,4 @@
-"""Every test is in one tier, each tier has its target, and CI runs them all."""
+"""Every test is in one tier, each tier has its target, and CI runs two of them and a share."""
 
 import re
 
@@ -57,7 +57,8 @@ def test_each_target_runs_its_tier(target: str) -> None:
     assert said == [TARGETS[target].name.lower()]
 
 
-def test_ci_runs_check_and_everything() -> None:
+def test_ci_runs_check_and_tests_and_a_share() -> None:
     (targets,) = re.findall(r"^for target in (.*); do$", read(".ci/run"), re.MULTILINE)
-    assert targets.split() == ["check", "test-all"]
-    assert "`make check` and `make test-all`" in read("README.md")
+    assert targets.split() == ["check", "test", "test-share"]
+    assert "--share $(SHARE)" in recipe("test-share")
+    assert "`make check`, `make test` and `make test-share`" in read("README.md")

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from tests.side_by_side import APART, LONGEST, TOGETHER, SideBySide, group, turn
+from tests.side_by_side import (
+    APART,
+    IN_EVERY_SHARE,
+    LONGEST,
+    SHARES,
+    TOGETHER,
+    SideBySide,
+    group,
+    is_in_share,
+    turn,
+)
+from tests.tiers import FOLDERS, Tier
 
 TESTS = Path(__file__).parents[1]
 JOURNEYS = re.compile(r"\b(?:journey|embedded_journey|distributed_journey): Journey\b")
@@ -60,6 +71,42 @@ def test_what_is_waited_for_comes_last_of_its_group() -> None:
     in_turn = sorted(flights, key=lambda place: turn(f"tests/{place}::test_x"))
     assert in_turn == flights
     assert in_turn[-1] == "journey/test_by_schedule.py"
+
+
+LONG = [
+    path.relative_to(TESTS.parent).as_posix()
+    for folder, tier in FOLDERS.items()
+    for path in (TESTS / folder).rglob("test_*.py")
+    if tier is Tier.LONG
+]
+
+
+@pytest.mark.parametrize("first", [0, 1107])
+def test_shares_that_follow_each_other_hold_every_long_test(first: int) -> None:
+    assert len(LONG) > 60
+    for path in LONG:
+        held = [is_in_share(path, first + one) for one in range(SHARES)]
+        assert sum(held) == (SHARES if group(path) in IN_EVERY_SHARE else 1), path
+
+
+def test_a_group_is_whole_in_its_share() -> None:
+    """What it shares is dear to start."""
+    for share in range(SHARES):
+        chosen = {group(path) for path in LONG if is_in_share(path, share)}
+        assert all(is_in_share(path, share) for path in LONG if group(path) in chosen)
+
+
+def test_what_takes_the_longest_is_dealt_out() -> None:
+    first = ["journey/test_flights", "faults/test_faults", "journey/test_crashes"]
+    paths = [*(f"tests/{name}.py" for name in first), "tests/conformance/test_door.py"]
+    assert [[is_in_share(path, share) for path in paths].index(True) for share in range(4)] == [
+        0, 1, 2, 3
+    ]  # fmt: skip
+
+
+def test_every_share_has_what_people_look_at() -> None:
+    places = {group(path) for path in LONG}
+    assert places >= IN_EVERY_SHARE
 
 
 class Process:

@@ -8,19 +8,25 @@ import pytest
 from tests.console.filling import fill
 from tests.journey.client import Server
 from tests.journey.receiver import Receiver, receiving
-from tests.journey.setups import embedded, started
+from tests.journey.setups import SetUp, embedded, started
 
 
 @pytest.fixture(scope="package")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an embedded server with usage, refusals and a sync whose receiver is away.
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
+    """An embedded server with usage, refusals and a sync whose receiver is away.
     Late usage is told after a second. One meter is in its settings.
     """
     meters = [{"key": "of_file", "aggregation": "count", "event_type": "completion"}]
     more = {"METERLINE_REVISION_PAUSE_S": "1", "METERLINE_METERS": json.dumps(meters)}
     with started(embedded(tmp_path_factory.mktemp("doing"), more)) as setup:
         fill(setup.control)
-        yield setup.control.url
+        yield setup
+
+
+@pytest.fixture(scope="package")
+def console(product: SetUp) -> str:
+    """Its address."""
+    return product.control.url
 
 
 @pytest.fixture(scope="package")

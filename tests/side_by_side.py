@@ -52,6 +52,9 @@ TOGETHER: Final = {
     "console": "console",
     "console/doing": "console/doing",
     "console/test_crowd.py": "console/test_crowd.py",
+    "console/test_for_everybody.py": "console/test_for_everybody.py",
+    "console/test_built.py": "console/test_built.py",
+    "console/test_pages.py": "console/test_pages.py",
 }
 # Each test of these is by itself: they share nothing, and fill what is left in the end.
 APART: Final = frozenset({"simulation/test_worlds.py"})
@@ -70,12 +73,15 @@ LONGEST: Final = (
     "conformance",
     "journey/test_erasure.py",
     "console/doing",
+    "console/test_for_everybody.py",
     "journey/test_late.py",
     "console",
     "journey/test_lost_store.py",
     "contract/reports",
     "journey/test_secured.py",
     "contract/control_store",
+    "console/test_pages.py",
+    "console/test_built.py",
     "journey/test_minutes.py",
     "clients",
     "journey/test_keys.py",
@@ -96,7 +102,7 @@ LONGEST: Final = (
 )
 SHARES: Final = 4
 """CI has to end within half an hour, and all long tests take longer: each commit runs one share."""
-IN_EVERY_SHARE: Final = frozenset({"console", "journey/test_late.py"})
+IN_EVERY_SHARE: Final = frozenset({"console/test_pages.py", "journey/test_late.py"})
 """What people look at, in Chromium, and the whole way of an event to a receiver on both set-ups."""
 
 

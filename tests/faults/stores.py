@@ -9,10 +9,12 @@ from pathlib import Path
 from tests.faults.bench import Bench
 from tests.faults.proxy import Mode
 from tests.faults.slot import Slot
+from tests.journey.deadline import until
 
 Fault = Callable[[Bench], None]
 
 GROWS_S = 8.0
+BITES_WITHIN_S = 60.0  # a slow machine may write nothing for seconds
 
 
 def misbehaving(name: str, mode: Mode, seconds: float) -> Fault:
@@ -25,6 +27,8 @@ def misbehaving(name: str, mode: Mode, seconds: float) -> Fault:
         dropped, hit = proxy.dropped, proxy.hit
         with proxy.being(mode):
             time.sleep(seconds)
+            if mode is Mode.DROP:
+                until("an answer is cut off", BITES_WITHIN_S, lambda: proxy.dropped > dropped)
         if mode is Mode.DROP:
             cut = proxy.dropped - dropped
             bench.bites.book("answers cut off after the effect", cut)

@@ -5,6 +5,7 @@ PostgreSQL gives it SQLAlchemy's `AsyncConnection`. SQLite gives it the same met
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, Protocol, TypeVar, TypeVarTuple, overload
 
 import sqlalchemy
@@ -49,11 +50,19 @@ Act = Callable[[Connection], Awaitable[_T]]
 """A transaction function. It may run more than once."""
 
 
+class Kind(Enum):
+    """What a transaction function does: it reads, it reads all as of one moment, or it writes."""
+
+    READS = auto()
+    READS_MOMENT = auto()
+    WRITES = auto()
+
+
 class Transactions(Protocol):
     """Transactions on one of the databases, each tried once."""
 
-    async def run(self, act: Act[_T], *, writes: bool) -> _T:
-        """Run `act` in a transaction. An error or a cancellation undoes it."""
+    async def run(self, act: Act[_T], kind: Kind) -> _T:
+        """Run `act`. An error or a cancellation undoes what it wrote."""
         ...
 
     async def compact(self) -> None:

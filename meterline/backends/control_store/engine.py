@@ -12,20 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import asyncpg
-from sqlalchemy import Table, update
+from sqlalchemy import Table, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from meterline.backends.control_store.connection import Act, Connection, Transactions
+from meterline.backends.control_store.connection import Act, Connection, Kind, Transactions
 from meterline.backends.control_store.sqlite import LOCKED, SqliteTransactions
 from meterline.limits import CONNECT_TIMEOUT_S, CONTROL_STORE_TIMEOUT_S
 from meterline.ports import SILENT, AccessRefused, Recorder, Unavailable, metrics
 from meterline.window import Backoff
 
-POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
+# Of one process, each opened when it is first needed. A transaction is a few milliseconds.
+WRITE_CONNECTIONS: Final = 4  # and for what is read as of one moment
+READ_CONNECTIONS: Final = 4
 POOL_WAIT_S: Final = 10  # for a free connection, before the answer is "unavailable"
 TRIES_MAX: Final = 8  # of a transaction that the database broke off
 RETRY_DELAY_S: Final = 0.04  # at most, after the first try; with full jitter
@@ -33,6 +35,7 @@ RETRY_DELAY_S: Final = 0.04  # at most, after the first try; with full jitter
 _EXPECTED: Final = (
     "A control URL is sqlite:///path/to/control.db or postgresql://user:password@host:port/database"
 )
+_ONE_MOMENT: Final = text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _T = TypeVar("_T")
 _DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError)  # raised while connecting
 _BROKEN_OFF: Final = frozenset({"40001", "40P01", "55P03"})  # serialization, deadlock, lock
@@ -64,8 +67,14 @@ class Database:
         self._transactions = transactions
 
     async def read(self, ask: Act[_T]) -> _T:
-        """Run `ask` in a transaction that only reads; it may be run more than once."""
-        return await self._again(ask, writes=False)
+        """Run `ask`, which only reads; it may be run more than once. SQLite reads all of it as of
+        one moment, PostgreSQL each statement as of its own.
+        """
+        return await self._again(ask, Kind.READS)
+
+    async def read_moment(self, ask: Act[_T]) -> _T:
+        """Run `ask`, which only reads, all of it as of one moment; it may be run more than once."""
+        return await self._again(ask, Kind.READS_MOMENT)
 
     async def write(self, act: Act[_T]) -> _T:
         """Run `act` in a transaction; it is committed and durable on return. It may run twice.
@@ -73,7 +82,7 @@ class Database:
         An error that `act` raises undoes everything it did. After `Unavailable` it is not known
         whether the transaction was committed.
         """
-        return await self._again(act, writes=True)
+        return await self._again(act, Kind.WRITES)
 
     async def compact(self) -> None:
         """What was deleted leaves SQLite's files; PostgreSQL does so by itself, in its own time."""
@@ -86,13 +95,14 @@ class Database:
         """Let go of all connections."""
         await self._transactions.close()
 
-    async def _again(self, act: Act[_T], *, writes: bool) -> _T:
+    async def _again(self, act: Act[_T], kind: Kind) -> _T:
         backoff = Backoff(RETRY_DELAY_S)
         for tries in range(1, TRIES_MAX + 1):
             try:
-                return await self._transactions.run(act, writes=writes)
+                return await self._transactions.run(act, kind)
             except (DBAPIError, PoolTimeoutError, OSError, *_DRIVER_ERRORS) as error:
-                if not _is_broken_off(error) or tries == TRIES_MAX:
+                unsent = tries == 1 and kind is Kind.READS and _is_gone(error)
+                if not (_is_broken_off(error) or unsent) or tries == TRIES_MAX:
                     self._recorder.count(metrics.STORE_ERRORS, 1, "control")
                     state = _state_of(error)
                     if state[:2] in _REFUSED_CLASSES or state == _NO_RIGHT:
@@ -105,15 +115,24 @@ class Database:
 
 
 class _Postgresql:
-    """See `connection.Transactions`."""
+    """See `connection.Transactions`.
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+    Whoever reads has a connection without transactions, which nobody asks first whether it is still
+    there: a statement takes one exchange with the server. With both it takes six. No isolation is
+    lost, because in a transaction each statement would see what is committed when it begins, too
+    (READ COMMITTED, PostgreSQL 13.2.1).
+    """
 
-    async def run(self, act: Act[_T], *, writes: bool) -> _T:
+    def __init__(self, writing: AsyncEngine, reading: AsyncEngine) -> None:
+        self._in_transactions = writing
+        self._reading = reading
+
+    async def run(self, act: Act[_T], kind: Kind) -> _T:
         """See `Transactions`."""
-        del writes  # PostgreSQL locks rows as they are written
-        async with self._engine.begin() as connection:
+        engine = self._reading if kind is Kind.READS else self._in_transactions
+        async with engine.begin() as connection:
+            if kind is Kind.READS_MOMENT:
+                await connection.execute(_ONE_MOMENT)
             return await act(connection)
 
     async def compact(self) -> None:
@@ -121,7 +140,8 @@ class _Postgresql:
 
     async def close(self) -> None:
         """See `Transactions`."""
-        await self._engine.dispose()
+        await self._in_transactions.dispose()
+        await self._reading.dispose()
 
 
 def open_database(
@@ -144,12 +164,25 @@ def open_database(
             raise ValueError(message)
         return Database(SqliteTransactions(parsed), recorder)
     if kind in {"postgresql", "postgres"}:
-        return Database(_Postgresql(_postgresql_engine(parsed, access or {})), recorder)
+        return Database(_postgresql(parsed, access or {}), recorder)
     message = f"{kind}:// is no control store. {_EXPECTED}"
     raise ValueError(message)
 
 
-def _postgresql_engine(url: URL, access: Mapping[str, Any]) -> AsyncEngine:
+def _postgresql(url: URL, access: Mapping[str, Any]) -> _Postgresql:
+    writing = _postgresql_engine(
+        url,
+        access,
+        pool_size=WRITE_CONNECTIONS,
+        pool_pre_ping=True,  # a restarted server costs no failed step
+    )
+    reading = _postgresql_engine(
+        url, access, pool_size=READ_CONNECTIONS, isolation_level="AUTOCOMMIT"
+    )
+    return _Postgresql(writing, reading)
+
+
+def _postgresql_engine(url: URL, access: Mapping[str, Any], **options: Any) -> AsyncEngine:
     query = dict(url.query)
     if (
         "sslmode" in query
@@ -157,15 +190,14 @@ def _postgresql_engine(url: URL, access: Mapping[str, Any]) -> AsyncEngine:
         query["ssl"] = query.pop("sslmode")
     return create_async_engine(
         url.set(drivername="postgresql+asyncpg", query=query),
-        pool_size=POOL_CONNECTIONS,
         max_overflow=0,
         pool_timeout=POOL_WAIT_S,
-        pool_pre_ping=True,  # a restarted server costs no failed step
         connect_args={
             "timeout": CONNECT_TIMEOUT_S,
             "command_timeout": CONTROL_STORE_TIMEOUT_S,
             **access,
         },
+        **options,
     )
 
 
@@ -207,6 +239,11 @@ def _is_broken_off(error: Exception) -> bool:
         locked = _sqlite_code(error) == sqlite3.SQLITE_LOCKED
         return locked or _state_of(error) in _BROKEN_OFF
     return False
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether a connection had ended before; the others of its pool are made anew."""
+    return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
 def _is_of_the_world(error: Exception) -> bool:

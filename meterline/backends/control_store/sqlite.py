@@ -19,7 +19,7 @@ from sqlalchemy import Dialect, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 
-from meterline.backends.control_store.connection import Act
+from meterline.backends.control_store.connection import Act, Kind
 
 READERS: Final = 4  # transactions that read at once, beside the one that writes
 TURN_WAIT_S: Final = 10  # for the transactions before; then the store is unavailable
@@ -87,8 +87,9 @@ class SqliteTransactions:
         self._reading = asyncio.Semaphore(READERS)
         self._writing = asyncio.Semaphore(1)
 
-    async def run(self, act: Act[_T], *, writes: bool) -> _T:
+    async def run(self, act: Act[_T], kind: Kind) -> _T:
         """See `Transactions`. Raises `TimeoutError` if no turn comes in `TURN_WAIT_S`."""
+        writes = kind is Kind.WRITES
         turn = self._writing if writes else self._reading
         async with asyncio.timeout(TURN_WAIT_S):
             await turn.acquire()

@@ -108,7 +108,9 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
         )
     await _until_erased(source, tell)
     began_ms = source.clock.now_ms()
-    moment, layout = await source.database.read(partial(_control, archive, source.log.number))
+    moment, layout = await source.database.read_moment(
+        partial(_control, archive, source.log.number)
+    )
     if layout.partitions > source.log.partitions:  # it has grown since it was opened
         source.log.lay_out(layout)
     tell(f"control store: {sum(one.rows for one in archive.files):,} rows")

@@ -4,6 +4,8 @@ import asyncio
 import gc
 import socket
 import sqlite3
+import threading
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,11 +13,13 @@ import pytest
 from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.connection import Act, Connection
 from meterline.backends.control_store.engine import Database, insert, open_database, put
 from meterline.backends.control_store.sqlite import BUSY_TIMEOUT_S, READERS
 from meterline.backends.control_store.tables.meters import flushed, logs
 from meterline.ports import AccessRefused, Unavailable
+
+SEEN_WITHIN_S = 60.0
 
 
 @pytest.mark.parametrize(
@@ -68,21 +72,71 @@ async def test_a_folder_is_made_for_the_file(tmp_path: Path) -> None:
     await database.close()
 
 
-async def test_a_connection_that_the_server_ended_costs_nothing(postgres: str) -> None:
+@pytest.mark.parametrize("asks", [Database.read, Database.write])
+async def test_a_connection_that_the_server_ended_costs_nothing(
+    postgres: str, asks: Callable[[Database, Act[int]], Awaitable[int]]
+) -> None:
     database, other = open_database(postgres), open_database(postgres)
 
     async def own_pid(connection: Connection) -> int:
         return int((await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one())
 
-    pid = await database.read(own_pid)
+    pid = await asks(database, own_pid)
 
     async def end_it(connection: Connection) -> None:
         await connection.execute(text(f"SELECT pg_terminate_backend({pid}, 5000)"))
 
     await other.read(end_it)
-    assert await database.read(own_pid) != pid
+    assert await asks(database, own_pid) != pid
     await database.close()
     await other.close()
+
+
+async def test_a_reader_holds_no_transaction_open(postgres: str) -> None:
+    """It would keep old rows from being cleared away, and take two more exchanges."""
+    database = open_database(postgres)
+
+    async def moments(connection: Connection) -> set[object]:
+        asked = text("SELECT now() FROM pg_sleep(0.002)")  # one moment in each transaction
+        return {(await connection.execute(asked)).scalar_one() for _ in range(2)}
+
+    assert len(await database.read(moments)) == 2
+    assert len(await database.write(moments)) == 1
+    await database.close()
+
+
+async def test_what_is_read_as_of_one_moment_sees_nothing_newer(
+    control_database: Database,
+) -> None:
+    """A backup reads so, while everything goes on."""
+    row = {"log": 1, "partition": 0, "catalogue": 1, "offset_end": 0}
+
+    async def ends(connection: Connection) -> list[int]:
+        found = await connection.execute(select(flushed.c.offset_end))
+        return [int(end) for end in found.scalars()]
+
+    async def go_on(connection: Connection) -> None:
+        await connection.execute(update(flushed).values(offset_end=flushed.c.offset_end + 1))
+
+    async def begin(connection: Connection) -> None:
+        await put(connection, flushed, [row], by="offset_end")
+
+    await control_database.write(begin)
+    seen, written = threading.Event(), threading.Event()
+
+    async def twice(connection: Connection) -> list[list[int]]:
+        first = await ends(connection)
+        seen.set()
+        while not written.is_set():  # both databases go on with others meanwhile
+            await connection.execute(text("SELECT 1"))
+        return [first, await ends(connection)]
+
+    reading = asyncio.create_task(control_database.read_moment(twice))
+    assert await asyncio.to_thread(seen.wait, SEEN_WITHIN_S)
+    await control_database.write(go_on)
+    written.set()
+    assert await reading == [[0], [0]]
+    assert await control_database.read_moment(ends) == [1]
 
 
 async def test_an_error_of_ours_passes_and_undoes_everything(control_database: Database) -> None:

@@ -16,7 +16,6 @@ from sqlalchemy import (
     inspect,
     literal,
     select,
-    text,
     tuple_,
     union_all,
     update,
@@ -82,11 +81,9 @@ class Erasing(NamedTuple):
 
 async def read_all(connection: Connection, page: Page) -> None:
     """Give every row of every table to `page`, tables that others refer to first. Of each table
-    there is at least one page. All are of one moment, in a transaction of its own.
+    there is at least one page. They are of one moment where the connection reads so
+    (`Database.read_moment`).
     """
-    if connection.dialect.name == "postgresql":
-        level = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-        await connection.execute(text(level))
     for table in metadata.sorted_tables:
         name = str(table.name)  # a plain text, without rules of quoting
         columns = [(str(one.name), _kind(one.type)) for one in table.columns]

@@ -101,8 +101,8 @@ class Database:
             try:
                 return await self._transactions.run(act, kind)
             except (DBAPIError, PoolTimeoutError, OSError, *_DRIVER_ERRORS) as error:
-                unsent = tries == 1 and kind is Kind.READS and _is_gone(error)
-                if not (_is_broken_off(error) or unsent) or tries == TRIES_MAX:
+                not_asked_first = tries == 1 and kind is Kind.READS and _is_gone(error)
+                if not (_is_broken_off(error) or not_asked_first) or tries == TRIES_MAX:
                     self._recorder.count(metrics.STORE_ERRORS, 1, "control")
                     state = _state_of(error)
                     if state[:2] in _REFUSED_CLASSES or state == _NO_RIGHT:

@@ -25,6 +25,10 @@ class Border:
         full = self.events + events > SLICE_EVENTS_MAX
         return full or not self.events or append_ms // SLICE_SPAN_MS != self.span
 
+    def is_filled(self, part: float) -> bool:
+        """Whether it has one such part of as many events as a slice may have: 2 is a half."""
+        return self.events * part >= SLICE_EVENTS_MAX
+
     def grown(self, events: int) -> "Border":
         """The border after a record of so many events was taken in."""
         return Border(self.events + events, self.span)

@@ -45,7 +45,7 @@ class CountBackDiffers(Unsuitable):
 @dataclass(frozen=True, slots=True)
 class SealRests:
     """How seals are spread that nothing waits for: rests of so many times as long as a seal took,
-    the time for all of a round, and which part of as many events behind a slice is too much.
+    the time for all of a round, and which part of a full slice is too much behind one.
     """
 
     times: float = SEAL_RESTS
@@ -91,12 +91,10 @@ class Sealer:
 
     def _is_late(self, partition: Partition) -> bool:
         """Whether so much came in behind the slice that has ended that it is not to wait: the next
-        one ends only when it is sealed.
+        one ends only when it is sealed. How much that one had says nothing of how soon that is.
         """
-        ended, behind = partition.ended, partition.slice
-        if ended is None or behind is None:
-            return False
-        return behind.border.events * self.rests.late_part >= ended.slice.border.events
+        behind = partition.slice
+        return behind is not None and behind.border.is_filled(self.rests.late_part)
 
     def begin(self, ended: Ended) -> None:
         """Begin to seal a slice, unless that is on its way. All its rows must be durable. Where the

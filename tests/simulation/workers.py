@@ -10,16 +10,23 @@ from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from aggregator.slice.flush_due import FlushBounds
-from aggregator.slice.sealing import CountBackDiffers
+from aggregator.slice.sealing import CountBackDiffers, SealRests
 from aggregator.step import Aggregator
 from meterline.event import Log
-from meterline.limits import CLOCK_SKEW_MS, FLUSH_BYTES, POLL_BUSY_S, PRODUCE_DEADLINE_MS
+from meterline.limits import (
+    CLOCK_SKEW_MS,
+    FLUSH_BYTES,
+    POLL_BUSY_S,
+    PRODUCE_DEADLINE_MS,
+    SLICE_EVENTS_MAX,
+)
 from meterline.meter import CatalogueStore
 from meterline.ports import Clock
 from meterline.usage import ProgressStore, SeenStore, UsageStore
 from tests.simulation.stores import Volume
 
 LAG_MS = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS
+PRESSING_EVENTS = 4  # behind a slice: its seal waits no longer. Slices are never full in here
 
 
 class DiskFull(Exception):
@@ -71,6 +78,7 @@ def housekept(
     aggregator = terms.aggregator(
         ports.log, ports.usage, ports.progress, ports.catalogue, ports.open_seen, terms.horizon_ms
     )
+    aggregator.sealer.rests = SealRests(late_part=SLICE_EVENTS_MAX / PRESSING_EVENTS)
     bounds = FlushBounds(terms.flush_interval_ms, terms.flush_events, FLUSH_BYTES)
     intervals = Intervals(bounds, terms.retention_ms, terms.open_bytes)
     completeness = terms.completeness(aggregator, LAG_MS, drained)

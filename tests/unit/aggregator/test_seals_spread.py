@@ -9,6 +9,7 @@ from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.slice.flush_due import FlushBounds
 from aggregator.slice.sealing import SealRests
+from meterline.limits import SEAL_LATE_PART, SLICE_EVENTS_MAX
 from meterline.meter import Aggregation
 from tests.unit.aggregator.held import Held
 from tests.unit.aggregator.world import LOOK_S, PARTITIONS
@@ -99,15 +100,26 @@ def test_a_round_is_over_when_it_is_to_be(seals: int, took_s: float) -> None:
 async def test_it_does_not_wait_when_the_slice_behind_has_grown(endless: Held) -> None:
     await first_sealed(endless)
     (number,) = endless.waiting()
-    held = endless.worker.partitions[number]
-    assert held.slice is not None
-    assert held.ended is not None
-    part = held.ended.slice.border.events / held.slice.border.events
+    behind = endless.worker.partitions[number].slice
+    assert behind is not None
+    part = SLICE_EVENTS_MAX / behind.border.events
     endless.worker.sealer.rests = replace(ENDLESS, late_part=part * 0.99)
     assert await looked(endless) == 1
     endless.worker.sealer.rests = replace(ENDLESS, late_part=part * 1.01)
     await endless.worker.settle_seals(soon=False)
     await until_asked(endless, PARTITIONS)
+
+
+async def test_it_waits_behind_little_however_little_its_own_slice_had(endless: Held) -> None:
+    """As where load begins after a lull: what ended long ago is not sealed all at once."""
+    await first_sealed(endless)
+    endless.worker.sealer.rests = replace(ENDLESS, late_part=SEAL_LATE_PART)
+    for number in endless.waiting():
+        held = endless.worker.partitions[number]
+        assert held.ended is not None
+        assert held.slice is not None
+        assert held.slice.border.events >= held.ended.slice.border.events
+    assert await looked(endless) == 1
 
 
 @pytest.mark.parametrize("needs", ["memory", "meters", "nothing"])

@@ -29,6 +29,10 @@ class Border:
         """Whether it has one such part of as many events as a slice may have: 2 is a half."""
         return self.events * part >= SLICE_EVENTS_MAX
 
+    def left_ms(self, append_ms: int) -> int:
+        """How long, by append times, until its span ends for a log that has come so far."""
+        return max(0, (self.span + 1) * SLICE_SPAN_MS - append_ms)
+
     def grown(self, events: int) -> "Border":
         """The border after a record of so many events was taken in."""
         return Border(self.events + events, self.span)

@@ -7,6 +7,7 @@ Nothing of a partition changes in here. Whoever drives it takes note of how a se
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -45,16 +46,18 @@ class CountBackDiffers(Unsuitable):
 @dataclass(frozen=True, slots=True)
 class SealRests:
     """How seals are spread that nothing waits for: rests of so many times as long as a seal took,
-    the time for all of a round, and which part of a full slice is too much behind one.
+    the time for all of a round, and which part of a full slice behind one is too much to wait.
     """
 
     times: float = SEAL_RESTS
     spread_s: float = field(default_factory=lambda: SLICE_SPAN_MS / 1_000 / SEALS_SPREAD_PART)
     late_part: float = SEAL_LATE_PART
 
-    def rest_s(self, took_s: float, seals: int) -> float:
-        """Between two of so many seals of a round, where the last one took as long."""
-        return min(self.times * took_s, max(0.0, self.spread_s / seals - took_s))
+    def rest_s(self, took_s: float, seals: int, each_s: float = inf) -> float:
+        """Between two of so many seals of a round, where the last one took as long; for those that
+        are left there may be so much time for each, before slices behind them end.
+        """
+        return min(self.times * took_s, max(0.0, min(self.spread_s / seals, each_s) - took_s))
 
 
 class Sealer:
@@ -82,19 +85,15 @@ class Sealer:
         """Whether the seal of a partition may begin, where so many wait. Slices of all partitions
         end at one moment: what a seal costs is spread over a while, unless it is needed `soon`.
         """
-        if soon or self._is_late(partition):
+        behind = partition.slice
+        if soon or (behind is not None and behind.border.is_filled(self.rests.late_part)):
             return len(self._on_their_way) < SEALS_AT_ONCE_MAX
+        # What is behind ends only when this is sealed, and counting waits for that.
+        left_ms = inf if behind is None else behind.border.left_ms(partition.append_ms)
         self._round = max(self._round, waiting) if waiting > 1 else 1
         rested_s = asyncio.get_running_loop().time() - self._ended_s
-        rest_s = self.rests.rest_s(self._took_s, self._round)
+        rest_s = self.rests.rest_s(self._took_s, self._round, left_ms / 1_000 / waiting)
         return not self._on_their_way and rested_s >= rest_s
-
-    def _is_late(self, partition: Partition) -> bool:
-        """Whether so much came in behind the slice that has ended that it is not to wait: the next
-        one ends only when it is sealed. How much that one had says nothing of how soon that is.
-        """
-        behind = partition.slice
-        return behind is not None and behind.border.is_filled(self.rests.late_part)
 
     def begin(self, ended: Ended) -> None:
         """Begin to seal a slice, unless that is on its way. All its rows must be durable. Where the

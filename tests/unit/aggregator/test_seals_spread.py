@@ -9,10 +9,10 @@ from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.slice.flush_due import FlushBounds
 from aggregator.slice.sealing import SealRests
-from meterline.limits import SEAL_LATE_PART, SLICE_EVENTS_MAX
+from meterline.limits import SEAL_LATE_PART, SLICE_EVENTS_MAX, SLICE_SPAN_MS
 from meterline.meter import Aggregation
 from tests.unit.aggregator.held import Held
-from tests.unit.aggregator.world import LOOK_S, PARTITIONS
+from tests.unit.aggregator.world import LOOK_S, PARTITIONS, numbered
 
 LOOKS = 5
 FOR_EVER = 10**9
@@ -87,13 +87,14 @@ async def test_a_rest_ends(ended: Held) -> None:
     assert ended.asked == PARTITIONS
 
 
+@pytest.mark.parametrize("left_s", [0, 1, 59, 300])
 @pytest.mark.parametrize("seals", [1, 2, 16, 64, 160])
 @pytest.mark.parametrize("took_s", [0.01, 0.3, 1.0, 90.0])
-def test_a_round_is_over_when_it_is_to_be(seals: int, took_s: float) -> None:
+def test_a_round_is_over_when_it_is_to_be(seals: int, took_s: float, left_s: float) -> None:
     """Or when all of its seals are set, one after another."""
     rests = SealRests()
-    each_s = took_s + rests.rest_s(took_s, seals)
-    assert each_s * seals <= max(rests.spread_s, took_s * seals) * 1.000_001
+    each_s = took_s + rests.rest_s(took_s, seals, left_s / seals)
+    assert each_s * seals <= max(min(rests.spread_s, left_s), took_s * seals) * 1.000_001
     assert each_s <= took_s * (1 + rests.times)
 
 
@@ -120,6 +121,20 @@ async def test_it_waits_behind_little_however_little_its_own_slice_had(endless: 
         assert held.slice is not None
         assert held.slice.border.events >= held.ended.slice.border.events
     assert await looked(endless) == 1
+
+
+async def test_it_does_not_wait_until_the_span_of_the_slice_behind_is_over(endless: Held) -> None:
+    """Else that one ends before it is sealed, as where slices were full shortly before."""
+    await first_sealed(endless)
+    clock = endless.world.clock
+    clock.at_ms = (clock.at_ms // SLICE_SPAN_MS + 1) * SLICE_SPAN_MS - 1
+    await endless.world.send(numbered(90, 120))
+    waiting = endless.waiting()
+    for number in waiting:
+        while await endless.worker.read_some(number):
+            pass
+    assert endless.waiting() == waiting, "nothing has ended"
+    await until_asked(endless, PARTITIONS)
 
 
 @pytest.mark.parametrize("needs", ["memory", "meters", "nothing"])

@@ -167,5 +167,6 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@echo 'Installs Python packages, once. This may take a minute or two.'
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
-	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps -e .
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps \
+		--build-constraints requirements.lock -e .
 	@touch $@

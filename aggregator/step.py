@@ -324,7 +324,7 @@ class Aggregator:
         elif (
             seal is None
             and partition.is_ended_durable
-            and self.sealer.may_begin(partition, waiting, soon=soon)
+            and self.sealer.may_begin(partition, waiting, self.now_ms, soon=soon)
         ):
             self.sealer.begin(partition.ended)
 

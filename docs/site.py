@@ -18,7 +18,9 @@ from typing import Any, Final
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
+from docs.site_diagrams import SCRIPT, script
 from docs.site_reference import reference
+from tests.services.service import ServiceError
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CONFIG: Final = Path(__file__).with_name("site.yaml")
@@ -78,6 +80,8 @@ def assemble(folder: Path, more: Mapping[str, str] = NOTHING) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("".join(turned), "utf-8")
     (folder / REFERENCE).write_text(reference(), "utf-8")
+    (folder / SCRIPT).parent.mkdir(parents=True)
+    (folder / SCRIPT).write_bytes(script())
     for image in (ROOT / "docs").rglob("*.png"):
         target = folder / image.relative_to(ROOT / "docs")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -147,4 +151,7 @@ def _title(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]).resolve())
+    try:
+        make(Path(sys.argv[1]).resolve())
+    except ServiceError as error:
+        sys.exit(f"site: {error}")

@@ -118,9 +118,9 @@ OPEN_TURN_MS: Final = 10_000  # a partition without a record for so long lets an
 SEALS_AT_ONCE_MAX: Final = 2  # of a worker: slices of all partitions end at one moment, and each
 # seal asks the usage store for all of its slice. So they rest so many times as long as one took,
 SEAL_RESTS: Final = 9
-# but all of a round are set in this part of a span: until then their keys take memory. Nor do they
+# but all of a round are set in this part of a span: until then their keys take memory. They do not
 SEALS_SPREAD_PART: Final = 5
-SEAL_LATE_PART: Final = 2  # rest where the slice behind is full to such a part: it waits for them.
+SEAL_LATE_PART: Final = 2  # rest where the slice behind is full to such a part, or its span over.
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: with it grows the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand,

@@ -26,12 +26,12 @@ class Border:
         return full or not self.events or append_ms // SLICE_SPAN_MS != self.span
 
     def is_filled(self, part: float) -> bool:
-        """Whether it has one such part of as many events as a slice may have: 2 is a half."""
+        """Whether it is full to one such part at least: to a half, where `part` is 2."""
         return self.events * part >= SLICE_EVENTS_MAX
 
-    def left_ms(self, append_ms: int) -> int:
-        """How long, by append times, until its span ends for a log that has come so far."""
-        return max(0, (self.span + 1) * SLICE_SPAN_MS - append_ms)
+    def left_ms(self, at_ms: int) -> int:
+        """How long until its span is over; 0 where it is over by then."""
+        return max(0, (self.span + 1) * SLICE_SPAN_MS - at_ms)
 
     def grown(self, events: int) -> "Border":
         """The border after a record of so many events was taken in."""

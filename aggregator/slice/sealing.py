@@ -46,7 +46,7 @@ class CountBackDiffers(Unsuitable):
 @dataclass(frozen=True, slots=True)
 class SealRests:
     """How seals are spread that nothing waits for: rests of so many times as long as a seal took,
-    the time for all of a round, and which part of a full slice behind one is too much to wait.
+    the time for all of a round, and which part of a full slice is too much behind one that waits.
     """
 
     times: float = SEAL_RESTS
@@ -58,6 +58,10 @@ class SealRests:
         are left there may be so much time for each, before slices behind them end.
         """
         return min(self.times * took_s, max(0.0, min(self.spread_s / seals, each_s) - took_s))
+
+    def may_rest(self, took_s: float, seals: int, left_s: float) -> bool:
+        """Whether so many seals, one after another, are all set before slices behind them end."""
+        return took_s * seals < left_s
 
 
 class Sealer:
@@ -81,19 +85,30 @@ class Sealer:
         self._took_s = self._ended_s = 0.0  # of the last one that did not fail, by the loop's clock
         self._round = 1  # so many waited at most, since one was left
 
-    def may_begin(self, partition: Partition, waiting: int, *, soon: bool) -> bool:
+    def may_begin(self, partition: Partition, waiting: int, now_ms: int, *, soon: bool) -> bool:
         """Whether the seal of a partition may begin, where so many wait. Slices of all partitions
-        end at one moment: what a seal costs is spread over a while, unless it is needed `soon`.
+        end at one moment: what a seal costs is spread over a while, unless it is needed `soon`, or
+        the slice behind it is about to end: that waits for this seal, and counting waits with it.
         """
-        behind = partition.slice
-        if soon or (behind is not None and behind.border.is_filled(self.rests.late_part)):
+        left_s = self._left_s(partition, now_ms)
+        if soon or not self.rests.may_rest(self._took_s, waiting, left_s):
             return len(self._on_their_way) < SEALS_AT_ONCE_MAX
-        # What is behind ends only when this is sealed, and counting waits for that.
-        left_ms = inf if behind is None else behind.border.left_ms(partition.append_ms)
         self._round = max(self._round, waiting) if waiting > 1 else 1
         rested_s = asyncio.get_running_loop().time() - self._ended_s
-        rest_s = self.rests.rest_s(self._took_s, self._round, left_ms / 1_000 / waiting)
+        each_s = left_s / 2 / waiting  # the rest of the time is in reserve: looks may come late
+        rest_s = self.rests.rest_s(self._took_s, self._round, each_s)
         return not self._on_their_way and rested_s >= rest_s
+
+    def _left_s(self, partition: Partition, now_ms: int) -> float:
+        """How long until the slice behind is to be able to end. Not at all where it is half full,
+        or empty (the next record ends it), or while the log is caught up: spans go by faster then.
+        """
+        behind = partition.slice
+        if behind is None:
+            return inf
+        if not behind.border.events or behind.border.is_filled(self.rests.late_part):
+            return 0
+        return behind.border.left_ms(max(now_ms, partition.append_ms)) / 1_000
 
     def begin(self, ended: Ended) -> None:
         """Begin to seal a slice, unless that is on its way. All its rows must be durable. Where the

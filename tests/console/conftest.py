@@ -1,37 +1,23 @@
 """Fixtures of the console's tests: a server with data, and a browser that notes what is wrong."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.chromium import ARGUMENTS, installed
 from tests.console.filling import fill
 from tests.console.keyboard import Keyboard
 from tests.console.watched import Watched
 from tests.journey.setups import SetUp, embedded, started
 
-APT_WITHIN_S = 600
 SAID_CHARS = 12_000  # an answer 500 leaves a traceback there
-NEEDED = (
-    "the tests of the console need Chromium. Debian and Ubuntu: apt install chromium; as root "
-    "they install it themselves"
-)
 
 
 @pytest.fixture(scope="package")
 def chromium() -> str:
-    """The path of Chromium, installed by apt where we may and it is missing."""
-    found = shutil.which("chromium")
-    if found is None:
-        apt = shutil.which("apt-get")
-        assert apt is not None, NEEDED
-        for command in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
-            subprocess.run([apt, "-qq", *command], check=True, timeout=APT_WITHIN_S)
-        found = shutil.which("chromium")
-    assert found is not None, NEEDED
-    return found
+    """The path of Chromium."""
+    return installed()
 
 
 @pytest.fixture(scope="package")
@@ -51,8 +37,7 @@ def console(product: SetUp) -> str:
 @pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-background-networking"]
-        yield playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
 
 
 @pytest.fixture

@@ -128,9 +128,9 @@ def _copy(root: Path, given: str) -> None:
         source, place = ROOT / name, root / "src" / target
         if source.is_dir():
             ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(source, place, ignore=ignored)
+            shutil.copytree(source, place, ignore=ignored, copy_function=shutil.copy)
         else:
-            shutil.copy2(source, place)
+            shutil.copy(source, place)  # its times are of this build, as those of a new checkout
 
 
 def _run(root: Path, command: str) -> None:

@@ -15,6 +15,8 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+pytestmark = pytest.mark.standard
+
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

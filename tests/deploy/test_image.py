@@ -1,8 +1,12 @@
 """The image without a container engine: what is in it, and what its processes may do."""
 
+import hashlib
 import re
+from pathlib import Path
 
-from tests.deploy.image import DOCKERFILE, USER, Image, instructions
+from tests.deploy.image import DOCKERFILE, USER, Image, build, instructions
+
+FILES_MIN = 3_000
 
 BYTES_MAX = 260 * 1024 * 1024  # 198 MiB when it was built first; the engine alone is 559 MB
 NOT_IN_IT = {
@@ -43,6 +47,25 @@ def test_no_engine_and_no_tool_is_in_it(image: Image) -> None:
     assert not names & NOT_IN_IT
     sizes = [path.lstat().st_size for path in (image.root / "opt").rglob("*")]
     assert sum(sizes) < BYTES_MAX
+
+
+def test_another_build_is_the_same_to_the_byte(image: Image, tmp_path: Path) -> None:
+    """Of the same files, with other times, and versions by the lock file."""
+    first, again = _files(image), _files(build(tmp_path))
+    assert len(again) > FILES_MIN
+    assert {name for name in first | again if first.get(name) != again.get(name)} == set()
+
+
+def _files(image: Image) -> dict[str, str]:
+    """What is installed: modes, and contents or where a link leads."""
+    found: dict[str, str] = {}
+    for path in (image.root / "opt").rglob("*"):
+        if path.is_symlink():
+            what = str(path.readlink())
+        else:
+            what = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        found[str(path.relative_to(image.root))] = f"{path.lstat().st_mode:o} {what}"
+    return found
 
 
 def test_every_module_of_the_product_can_do_without_them(image: Image) -> None:

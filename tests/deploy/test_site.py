@@ -7,11 +7,19 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from mkdocs.exceptions import Abort
+from playwright.sync_api import expect, sync_playwright
 
 from docs import site
+from docs.site_diagrams import SCRIPT
 from docs.site_reference import reference
+from tests.chromium import ARGUMENTS, installed
+
+pytestmark = pytest.mark.standard
 
 HOSTS = re.compile(r"""<(?:script|link|img)[^>]+(?:src|href)=["'](?:https?:)?//""")
+
+DRAWN_WITHIN_MS = 60_000
+SEEN_PX = 40
 
 
 class Page(HTMLParser):
@@ -66,6 +74,25 @@ def test_every_link_of_it_leads_somewhere(built: Path) -> None:
 def test_a_page_asks_no_other_host(built: Path) -> None:
     for path in built.rglob("*.html"):
         assert not HOSTS.search(path.read_text()), path
+
+
+def test_diagrams_are_drawn_and_ask_no_other_host(built: Path) -> None:
+    asked: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=installed(), args=ARGUMENTS)
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        for place in sorted(built.rglob("*.html")):
+            diagrams = place.read_text().count('<pre class="mermaid">')
+            if diagrams:
+                page.goto(place.as_uri())
+                drawn = page.locator("div.mermaid")  # in the place of the text
+                expect(drawn).to_have_count(diagrams, timeout=DRAWN_WITHIN_MS)
+                boxes = [one.bounding_box() for one in drawn.all()]
+                assert all(box and box["height"] > SEEN_PX for box in boxes), place
+        browser.close()
+    assert any(url.endswith(SCRIPT) for url in asked)
+    assert [url for url in asked if urlsplit(url).scheme != "file"] == []
 
 
 def test_every_operation_is_on_it(built: Path) -> None:

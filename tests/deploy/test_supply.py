@@ -22,6 +22,8 @@ from tests.deploy.supply import (
 )
 from tests.deploy.test_image import LISTED
 
+pytestmark = pytest.mark.standard
+
 GO_MODULES = ROOT / "clients/go/go.mod"
 GO_LICENCES = {
     "github.com/google/uuid": "BSD-3-Clause",
@@ -32,6 +34,7 @@ GO_LICENCES = {
 """Read in the modules: a go.mod says none."""
 
 
+@pytest.mark.long
 def test_the_bill_of_the_image_names_what_is_in_it(image: Image) -> None:
     found = {
         re.sub(r"[-_.]+", "-", one) for one in image.run(["python", "-c", LISTED]).stdout.split()

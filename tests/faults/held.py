@@ -1,4 +1,4 @@
-"""Faults that are held until the alert that names them fires, one of each kind: then they end, and
+"""Faults that are held until the alert that names them fires, some of each kind: then they end, and
 the alert must be silent again. Real rules, real times: some minutes each.
 """
 

@@ -95,7 +95,7 @@ def chart(plot: Plot) -> Iterator[str]:
 
 def _end(greatest: float) -> int:
     """A round number that is not less."""
-    step = max(1, 10 ** (len(str(int(greatest))) - 1) // STEPS)
+    step: int = max(1, 10 ** (len(str(int(greatest))) - 1) // STEPS)
     return ceil(greatest / step) * step
 
 

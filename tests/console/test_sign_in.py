@@ -85,8 +85,10 @@ def ended(keyed: SetUp, browser: Browser) -> Iterator[tuple[Watched, str]]:
     page = watched.open("/new/meters", SIGN_IN)
     _sign_in(page, key, "New meter")
     page.get_by_label("Name", exact=True).fill("Tokens of a form")
-    page.get_by_label("Type of the events").fill("completion")
     page.get_by_label("What is computed").select_option("count")
+    page.get_by_label("Type of the events").fill("completion")
+    # Else this question may be the one that finds the session ended, not the form that is sent.
+    page.get_by_text("No event has the type completion").wait_for()
     context.clear_cookies()
     page.get_by_role("button", name="Create the meter").click()
     page.get_by_role("heading", level=1, name=SIGN_IN).wait_for()

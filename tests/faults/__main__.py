@@ -26,6 +26,8 @@ from tests.faults.cases import CASES, Case, chosen
 from tests.faults.held import HELD, held
 from tests.faults.installation import Servers, installed
 from tests.faults.own_servers import own_servers
+from tests.faults.pictures.album import pictured
+from tests.faults.pictures.load import lively
 from tests.faults.unsurvivable import ENDS
 from tests.faults.watch import Watch, watching
 from tests.journey.receiver import receiving
@@ -50,7 +52,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="meterline-faults-")))
         servers = stack.enter_context(own_servers())
         if asked.held:
-            failed = _held(servers, folder, console, asked.only, seed)
+            failed = _held(servers, folder, console, asked, seed)
         else:
             failed = _survived(servers, folder, console, asked, seed)
             failed += _ended(servers, folder, console, asked.only)
@@ -68,10 +70,18 @@ def _asked() -> argparse.Namespace:
     parser.add_argument(
         "--held", action="store_true", help="some faults of each kind, until their alert fires"
     )
+    parser.add_argument(
+        "--pictures",
+        type=Path,
+        metavar="FOLDER",
+        help="with --held: draw the dashboard over the run, with more load and in a longer time",
+    )
     parser.add_argument("--list", action="store_true", help="the names of all faults")
     asked = parser.parse_args()
     if asked.rounds < 1:
         parser.error("--rounds: at least 1, or no fault is brought about")
+    if asked.pictures is not None and not asked.held:
+        parser.error("--pictures: only with --held, whose faults last long enough to be seen")
     if not any(asked.only in name for name in (*CASES, *ENDS)):
         parser.error(f"--only {asked.only!r}: no fault has it in its name; --list shows them")
     return asked
@@ -157,17 +167,21 @@ def _survived(
     return run.failed
 
 
-def _held(servers: Servers, folder: Path, console: Console, only: str, seed: int) -> list[str]:
+def _held(
+    servers: Servers, folder: Path, console: Console, asked: argparse.Namespace, seed: int
+) -> list[str]:
     """Some faults of each kind, until their alert fires; which did not fire and clear, in words."""
     failed = []
     with (
+        pictured(asked.pictures) as recording,
         receiving() as receiver,
         installed(servers, folder) as product,
         benched(product, receiver, seed, console.print) as bench,
-        watching(list(product.slots.values())) as watch,
+        watching(list(product.slots.values()), recording) as watch,
+        lively(bench, watch, recording) as pause,
     ):
-        for name in (it for it in HELD if only in it):
-            found = held(bench, watch, name)
+        for name in (it for it in HELD if asked.only in it):
+            found = held(bench, watch, name, pause)
             console.print(found.words, highlight=False, markup=False, soft_wrap=True)
             if found.fired_s is None or found.cleared_s is None:
                 failed.append(found.words)

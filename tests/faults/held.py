@@ -145,9 +145,11 @@ BEFORE: Final[Mapping[str, Callable[[Bench], None]]] = {
 }
 
 
-def held(bench: Bench, watch: Watch, name: str) -> Alarmed:
+def held(
+    bench: Bench, watch: Watch, name: str, pause: Callable[[float], None] = time.sleep
+) -> Alarmed:
     """Bring a fault about and hold it until its alert fires, or for as long as it may take; after
-    it, wait until the alert is silent, and compare as after every fault.
+    it, compare as after every fault, and `pause` until the alert is silent.
     """
     until("every process was scraped", KNOWN_WITHIN_S, watch.knows_all)
     if name in BEFORE:
@@ -163,7 +165,7 @@ def held(bench: Bench, watch: Watch, name: str) -> Alarmed:
                 time.sleep(LOOKED_EVERY_S)
 
     try:
-        bench.under(name, fault)
+        bench.under(name, watch.spanned(name, fault))
     except AssertionError as error:
         error.add_note(f"--- meanwhile\n{so_far().words}")
         raise
@@ -171,6 +173,6 @@ def held(bench: Bench, watch: Watch, name: str) -> Alarmed:
     while found.fired_s is not None and found.cleared_s is None:
         if time.monotonic() - began_s > FIRES_WITHIN_S + CLEARS_WITHIN_S:
             break
-        time.sleep(LOOKED_EVERY_S)
+        pause(LOOKED_EVERY_S)
         found = so_far()
     return found

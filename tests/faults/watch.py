@@ -2,7 +2,6 @@
 alert that names a fault fired, and when it was silent again. Rules and times are the real ones.
 """
 
-import math
 import re
 import threading
 import time
@@ -15,13 +14,15 @@ from http.client import HTTPException
 from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from tests.beside import beside
 from tests.faults.alarms import FIRES_WITHIN_S, Alarm, alarm_of
 from tests.faults.bench import Bench
 from tests.faults.installation import STAND_INS
+from tests.faults.pictures.recording import Recording
 from tests.faults.slot import Slot
-from tests.unit.observe.promql import Labels, Recorded
+from tests.unit.observe.promql import STALE, Labels, Recorded
 from tests.unit.observe.rules import RULES, evaluated
 
 SCRAPED_EVERY_S: Final = 5.0  # as deploy/compose has it, or more often than that
@@ -75,9 +76,12 @@ class Alarmed:
 
 @dataclass(slots=True)
 class Watch:
-    """Scrapes of all processes that should run, while the block of `watching` lasts."""
+    """Scrapes of all processes that should run, while the block of `watching` lasts. It keeps what
+    rules ask for; `recording` is given everything.
+    """
 
     slots: Sequence[Slot]
+    recording: Recording | None = None
     series: dict[Labels, list[tuple[float, float]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -123,13 +127,24 @@ class Watch:
             for labels in list(self.series):  # stale from now on
                 named = dict(labels)
                 if named["instance"] == slot.name and named["__name__"] != "up":
-                    self.series[labels].append((at_s, math.nan))
+                    self.series[labels].append((at_s, STALE))
+            self._record(slot.name, at_s, None)
             return
         self._add("up", who, at_s, 1.0)
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                if sample.name in ASKED:
-                    self._add(sample.name, {**sample.labels, **who}, at_s, sample.value)
+        families = text_string_to_metric_families(text)
+        samples = [sample for family in families for sample in family.samples]
+        for sample in samples:
+            if sample.name in ASKED:
+                self._add(sample.name, {**sample.labels, **who}, at_s, sample.value)
+        self._record(slot.name, at_s, samples)
+
+    def _record(self, instance: str, at_s: float, samples: Sequence[Sample] | None) -> None:
+        if self.recording is None:
+            return
+        told = [({**it.labels, "__name__": it.name}, it.value) for it in samples or ()]
+        if samples is not None or instance not in STAND_INS:
+            told.append(({"__name__": "up"}, float(samples is not None)))
+        self.recording.scraped(instance, at_s, told)
 
     def _add(self, name: str, labels: dict[str, str], at_s: float, value: float) -> None:
         key = frozenset({("__name__", name), *labels.items()})
@@ -161,8 +176,8 @@ class Watch:
 
 
 @contextmanager
-def watching(slots: Sequence[Slot]) -> Iterator[Watch]:
+def watching(slots: Sequence[Slot], recording: Recording | None = None) -> Iterator[Watch]:
     """Watch until the block ends."""
-    watch = Watch(slots)
+    watch = Watch(slots, recording)
     with beside("watch", watch.run, watch.end):
         yield watch

@@ -53,11 +53,12 @@ class SealRests:
     spread_s: float = field(default_factory=lambda: SLICE_SPAN_MS / 1_000 / SEALS_SPREAD_PART)
     late_part: float = SEAL_LATE_PART
 
-    def rest_s(self, took_s: float, seals: int, each_s: float = inf) -> float:
-        """Between two of so many seals of a round, where the last one took as long; for those that
-        are left there may be so much time for each, before slices behind them end.
+    def rest_s(self, took_s: float, seals: int, waiting: int, left_s: float) -> float:
+        """Between two of so many seals of a round, where the last one took as long. Half of the
+        time until slices behind end is for those that wait; looks may come late.
         """
-        return min(self.times * took_s, max(0.0, min(self.spread_s / seals, each_s) - took_s))
+        each_s = min(self.spread_s / seals, left_s / 2 / waiting)
+        return min(self.times * took_s, max(0.0, each_s - took_s))
 
     def may_rest(self, took_s: float, seals: int, left_s: float) -> bool:
         """Whether so many seals, one after another, are all set before slices behind them end."""
@@ -95,8 +96,7 @@ class Sealer:
             return len(self._on_their_way) < SEALS_AT_ONCE_MAX
         self._round = max(self._round, waiting) if waiting > 1 else 1
         rested_s = asyncio.get_running_loop().time() - self._ended_s
-        each_s = left_s / 2 / waiting  # the rest of the time is in reserve: looks may come late
-        rest_s = self.rests.rest_s(self._took_s, self._round, each_s)
+        rest_s = self.rests.rest_s(self._took_s, self._round, waiting, left_s)
         return not self._on_their_way and rested_s >= rest_s
 
     def _left_s(self, partition: Partition, now_ms: int) -> float:

@@ -103,7 +103,7 @@ def test_a_round_is_over_when_it_is_to_be(seals: int, took_s: float, left_s: flo
     rests, at_s, waiting = SealRests(), 0.0, seals
     while waiting:
         if rests.may_rest(took_s, waiting, left_s - at_s):
-            rest_s = rests.rest_s(took_s, seals, (left_s - at_s) / 2 / waiting)
+            rest_s = rests.rest_s(took_s, seals, waiting, left_s - at_s)
             assert 0 <= rest_s <= took_s * rests.times
             waiting -= 1
             at_s += rest_s + took_s

@@ -18,7 +18,7 @@ from tests.journey.journey import METERS_PATH, Journey
 from tests.journey.receiver import Receiver
 from tests.journey.setups import SetUp, embedded, telling
 from tests.traced.collector import Collector, collecting
-from tests.traced.whole import CALLED, TRACE, one_trace, traced_deliveries
+from tests.traced.whole import CALLED, TRACE, daily_report, one_trace, traced_deliveries
 
 EVENTS = "/api/v3/metering/events"
 BATCH = {"Content-Type": "application/cloudevents-batch+json"}
@@ -88,17 +88,7 @@ def test_every_outcome_moves_its_metric(
     setup: SetUp, receiver: Receiver, collector: Collector
 ) -> None:
     api, box = setup.control, receiver.mailbox("metrics")
-    meter = {"key": "calls", "name": "calls", "aggregation": "count", "event_type": "call"}
-    api.made(METERS_PATH, meter)
-    report = {
-        "slug": "calls",
-        "meterIdOrSlug": "calls",
-        "type": "webhook",
-        "schedule": {"interval": "1d", "startAt": "2026-03-01T00:00:00.000Z"},
-        "query": {},
-        "endpoint": {"url": box.url},
-    }
-    box.secret = api.made("/api/v1/reports", report)["endpoint"]["signingSecret"]
+    daily_report(api, box)
     before = samples(api)
     sent = send_traced(setup, *(event(str(one), one, f"s{one % 3}") for one in range(100)))
     assert send(setup, *(event(str(one), one, f"s{one % 3}") for one in range(10))) == 202

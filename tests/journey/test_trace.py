@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.journey.deadline import until
-from tests.journey.journey import METERS_PATH
 from tests.journey.receiver import Receiver
 from tests.journey.setups import Servers, SetUp, distributed, started
 from tests.traced.collector import Collector, collecting
-from tests.traced.whole import CALLED, TRACE, WITHIN_S, one_trace, traced_deliveries
+from tests.traced.whole import CALLED, TRACE, WITHIN_S, daily_report, one_trace, traced_deliveries
 
 EVENTS = "/api/v3/metering/events"
 HEADERS = {"Content-Type": "application/cloudevents-batch+json", "traceparent": CALLED}
@@ -39,17 +38,7 @@ def test_a_trace_goes_through_all_roles(
     setup: SetUp, receiver: Receiver, collector: Collector
 ) -> None:
     api, box = setup.control, receiver.mailbox("traced")
-    meter = {"key": "calls", "name": "calls", "aggregation": "count", "event_type": "call"}
-    api.made(METERS_PATH, meter)
-    report = {
-        "slug": "calls",
-        "meterIdOrSlug": "calls",
-        "type": "webhook",
-        "schedule": {"interval": "1d", "startAt": "2026-03-01T00:00:00.000Z"},
-        "query": {},
-        "endpoint": {"url": box.url},
-    }
-    box.secret = api.made("/api/v1/reports", report)["endpoint"]["signingSecret"]
+    daily_report(api, box)
     events = [
         {
             "specversion": "1.0",

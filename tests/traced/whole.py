@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.journey.client import Server
 from tests.journey.deadline import until
+from tests.journey.journey import METERS_PATH
 from tests.journey.receiver import Mailbox
 from tests.traced.collector import Collected, Collector
 
@@ -11,6 +12,21 @@ TRACE: Final = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER: Final = "00f067aa0ba902b7"
 CALLED: Final = f"00-{TRACE}-{CALLER}-01"
 WITHIN_S: Final = 180.0
+
+
+def daily_report(api: Server, box: Mailbox) -> None:
+    """Make a meter of events of the type `call`, and its report by day to this mailbox."""
+    meter = {"key": "calls", "name": "calls", "aggregation": "count", "event_type": "call"}
+    api.made(METERS_PATH, meter)
+    report = {
+        "slug": "calls",
+        "meterIdOrSlug": "calls",
+        "type": "webhook",
+        "schedule": {"interval": "1d", "startAt": "2026-03-01T00:00:00.000Z"},
+        "query": {},
+        "endpoint": {"url": box.url},
+    }
+    box.secret = api.made("/api/v1/reports", report)["endpoint"]["signingSecret"]
 
 
 def traced_deliveries(api: Server, box: Mailbox, collector: Collector) -> set[str]:

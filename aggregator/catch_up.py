@@ -33,6 +33,12 @@ class LogTruncated(Unsuitable):
     """
 
 
+class CountedMeanwhile(Unavailable):
+    """Another worker has sealed what this one was about to read, and the log has dropped it since:
+    nothing is lost. The partition is to be prepared anew.
+    """
+
+
 class WaitsForParent(Unavailable):
     """A partition that a log got is not counted before its parent is: nothing has failed."""
 
@@ -59,15 +65,21 @@ async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int)
 
 
 async def start_of(
-    log: Log, usage: UsageStore, number: int, reached: int, losses_accepted: Mapping[int, int]
+    log: Log,
+    usage: UsageStore,
+    progress: ProgressStore,
+    number: int,
+    reached: int,
+    losses_accepted: Mapping[int, int],
 ) -> int:
     """Offset of the first record to read: the border after the last sealed slice, `reached`.
 
-    Raises `LogTruncated` where the log begins behind it and the records between held events.
+    Raises `LogTruncated` where the log begins behind it and the records between held events;
+    `CountedMeanwhile` where the slice is not the last one any more.
     """
     begin = await log.begin(number)
     if begin > reached:
-        await check_nothing_lost(log, usage, number, reached, begin, losses_accepted)
+        await check_all_counted(log, usage, progress, number, reached, begin, losses_accepted)
     return max(reached, begin)
 
 
@@ -122,6 +134,30 @@ async def check_nothing_lost(
             f' they are lost for good, set losses_accepted to {{"{number}": {begin}}}: counting'
             " then continues without them. Set log_retention_days above your longest outage"
         )
+
+
+async def check_all_counted(
+    log: Log,
+    usage: UsageStore,
+    progress: ProgressStore,
+    number: int,
+    start: int,
+    begin: int,
+    losses_accepted: Mapping[int, int],
+) -> None:
+    """As `check_nothing_lost`. Raises `CountedMeanwhile` where what is gone was sealed by another
+    worker: whoever was frozen, or cut off, for a while knows of an older seal.
+    """
+    try:
+        await check_nothing_lost(log, usage, number, start, begin, losses_accepted)
+    except LogTruncated:
+        seal = await progress.last_seal(log.number, number)
+        if seal is None or seal.end <= start:
+            raise
+        raise CountedMeanwhile(
+            f"partition {number}: another worker has counted records from {start} on, up to"
+            f" {seal.end}; it is taken on anew, if it is still this worker's"
+        ) from None
 
 
 class Preparation:
@@ -220,7 +256,8 @@ class Preparation:
         counted = (await self._progress.flushed_ends(log.number, 0)).get(number, 0)
         reached = max(seen.applied, first if seal is None else seal.end)
         end = await check_same_log(log, number, seal, max(reached, counted))
-        start = await start_of(log, self._usage, number, reached, self._losses_accepted)
+        losses = self._losses_accepted
+        start = await start_of(log, self._usage, self._progress, number, reached, losses)
         return start, end
 
     async def _catch_up(

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 
 from aggregator.catch_up import (
     CatchUp,
+    CountedMeanwhile,
     Preparation,
     another_log,
+    check_all_counted,
     check_known,
-    check_nothing_lost,
 )
 from aggregator.failures import Failures
 from aggregator.slice.adoption import Meters
@@ -198,14 +199,21 @@ class Aggregator:
 
     async def check_truncation(self, number: int) -> None:
         """Raise `LogTruncated` where records that were not taken in yet are gone from the log.
+        Where another worker has counted them, the partition is let go of, and `CountedMeanwhile`
+        raised: this worker was not told yet that it is not its own any more.
 
         Other gaps between offsets mean nothing.
         """
         follows = self.partitions[number].next_offset
         begin = await self.log.begin(number)
-        if begin > follows:
-            accepted = self._losses_accepted
-            await check_nothing_lost(self.log, self.usage, number, follows, begin, accepted)
+        if begin <= follows:
+            return
+        stores, accepted = (self.log, self.usage, self.progress), self._losses_accepted
+        try:
+            await check_all_counted(*stores, number, follows, begin, accepted)
+        except CountedMeanwhile:
+            self.close(number)
+            raise
 
     # --- effects ---
 

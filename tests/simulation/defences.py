@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from aggregator.catch_up import CountedMeanwhile, LogTruncated
 from aggregator.completeness import Completeness, Probe
 from aggregator.slice.ended import Holdings
 from aggregator.slice.open_slice import OpenSlice
@@ -144,6 +145,22 @@ class Careless(Aggregator):
     async def prepared(self, number: int) -> Partition:
         self._losses_accepted[number]
         return await super().prepared(number)
+
+
+class Remembering(Aggregator):
+    """What the log has dropped is lost, also where another worker has counted it meanwhile."""
+
+    async def prepared(self, number: int) -> Partition:
+        try:
+            return await super().prepared(number)
+        except CountedMeanwhile as error:
+            raise LogTruncated(str(error)) from error
+
+    async def check_truncation(self, number: int) -> None:
+        try:
+            await super().check_truncation(number)
+        except CountedMeanwhile as error:
+            raise LogTruncated(str(error)) from error
 
 
 class SealOfNewest(Lying):
@@ -294,6 +311,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "catch-up from the seen table": Substitutes(usage=WithoutCatchUp),
     "count-back": Substitutes(aggregator=WithoutCountBack, profile=LOSSY),
     "completeness from the leader's end": Substitutes(completeness=RememberedEnd),
+    "the last seal, before records are said to be lost": Substitutes(aggregator=Remembering),
     "catalogue in the seal": Substitutes(progress=SealOfNewest),
     "one winner per materialization": Substitutes(reports=EveryWinner),
     "decided is what was staged": Substitutes(reports=Unasked, profile=REPEATED),

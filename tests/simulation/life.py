@@ -153,8 +153,8 @@ def _kinds(world: World) -> Counter[str]:
 def _judge_ends(world: World, errors: list[BaseException]) -> None:
     """No task of anybody may have ended with what is not of the world."""
     for error in errors:
-        fine = may_end_so(error, replicas_lag=world.profile.replicas_lag)
-        fine = fine or (world.profile.usage_lost and isinstance(error, Unsuitable))
+        fine = world.profile.usage_lost and isinstance(error, Unsuitable)
+        fine = fine or may_end_so(error, world.profile, restored=bool(world.restored))
         if not (isinstance(error, Killed | Unavailable | Problem) or fine):
             world.fail(f"a task ended with {error!r}")
 

@@ -23,6 +23,7 @@ from meterline.limits import (
 from meterline.meter import CatalogueStore
 from meterline.ports import Clock
 from meterline.usage import ProgressStore, SeenStore, UsageStore
+from tests.simulation.profile import Profile
 from tests.simulation.stores import Volume
 
 LAG_MS = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS
@@ -96,10 +97,14 @@ async def poll(parts: tuple[Aggregator, Housekeeping], clock: Clock, stop: async
     await PollWorker(aggregator, housekeeping, clock, _some_news).run(stop)
 
 
-def may_end_so(error: BaseException | None, *, replicas_lag: bool) -> bool:
-    """Whether a worker may end with this: it is then started again."""
-    if error is None or isinstance(error, LogTruncated | DiskFull):
+def may_end_so(error: BaseException | None, profile: Profile, *, restored: bool) -> bool:
+    """Whether a worker may end with this: it is then started again. Whoever says that records of
+    the log are lost must be right: they expired, or an older state was `restored`.
+    """
+    if error is None or isinstance(error, DiskFull):
         return True
+    if isinstance(error, LogTruncated):
+        return restored or bool(profile.expire_ms)
     if isinstance(error, CountBackDiffers):
-        return replicas_lag  # one that lags for long is as one that lost rows
+        return profile.replicas_lag  # one that lags for long is as one that lost rows
     return isinstance(error, RuntimeError) and "but the log has more" in str(error)

@@ -245,7 +245,7 @@ class World:
             self.say(f"{slot.process.name}: {error!r}")
         if isinstance(error, Unsuitable) and self.binding.lost is not None:
             return
-        if not may_end_so(error, replicas_lag=self.profile.replicas_lag):
+        if not may_end_so(error, self.profile, restored=bool(self.restored)):
             self.fail(f"{slot.process.name} ended with {error!r}")
 
     async def live_gateway(self, slot: Slot) -> None:

@@ -1,15 +1,17 @@
 """What the log may drop, and what must stay there."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 
+from aggregator.catch_up import CountedMeanwhile, LogTruncated
 from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import TRIM_INTERVAL_MS
-from meterline.meter import Aggregation
+from meterline.meter import Aggregation, Meter
 from meterline.ports import Unavailable
 from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
 
@@ -118,4 +120,96 @@ async def test_meters_are_retired_however_the_log_is(
     with pytest.raises(Unavailable, match="no leader"):
         await Housekeeping(worker, Completeness(worker, 0), AT_ONCE).claim(now_ms)
     assert retired == [now_ms]
+    await worker.close_all()
+
+
+class Frozen:
+    """A store of seals whose first answer about a last one comes late: what it says is old then."""
+
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+        self.asked = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._progress, name)
+
+    async def last_seal(self, log: int, partition: int) -> Any:
+        seal = await self._progress.last_seal(log, partition)
+        if not self.asked.is_set():
+            self.asked.set()
+            await self.goes_on.wait()
+        return seal
+
+
+async def counted_by_another(world: World, meters: Meters) -> None:
+    """A worker of another machine counts and seals all that is sent, and the log drops that. Then
+    more is sent, with copies.
+    """
+    here, world.folder = world.folder, world.folder / "another machine"
+    other = await with_sealed_slices(world, meters)
+    for number in range(PARTITIONS):
+        seal = await world.progress.last_seal(world.log.number, number)
+        assert seal is not None
+        await world.log.trim(number, seal.end, world.clock.at_ms + 1)
+    await other.close_all()
+    world.folder = here
+    await world.send(numbered(50, 80))
+
+
+async def counts_exactly(world: World, worker: Aggregator, meter: Meter) -> None:
+    """It takes on anew what it let go of, and goes on."""
+    assert not worker.partitions
+    await world.run(worker, seal=True)
+    await world.check(meter)
+    await worker.close_all()
+
+
+async def test_a_worker_that_was_frozen_while_it_took_a_partition_on_takes_it_on_anew(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.COUNT, next(fresh_numbers))
+    progress, frozen = world.progress, Frozen(world.progress)
+    world.progress = cast("Any", frozen)
+    worker = world.worker(meters)
+    opening = asyncio.create_task(worker.open(0))
+    await frozen.asked.wait()
+    world.progress = progress
+    await counted_by_another(world, meters)
+    frozen.goes_on.set()
+    with pytest.raises(CountedMeanwhile, match="another worker has counted"):
+        await opening
+    await counts_exactly(world, worker, meter)
+
+
+async def test_a_worker_that_was_frozen_lets_go_of_a_partition_that_another_one_counted(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker = world.worker(meters)
+    for number in range(PARTITIONS):
+        await worker.open(number)
+    await counted_by_another(world, meters)
+    for number in range(PARTITIONS):
+        with pytest.raises(CountedMeanwhile, match="another worker has counted"):
+            await worker.read_some(number)
+    await counts_exactly(world, worker, meter)
+
+
+async def test_what_nobody_counted_is_lost_also_where_another_worker_counted_some(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker = world.worker(meters)
+    await worker.open(0)
+    await counted_by_another(world, meters)
+    await world.send(numbered(80, 140))
+    await world.log.trim(0, await world.log.end(0) - 1, world.clock.at_ms + 1)
+    with pytest.raises(CountedMeanwhile):
+        await worker.read_some(0)
+    with pytest.raises(LogTruncated, match="expired first"):
+        await worker.open(0)
     await worker.close_all()

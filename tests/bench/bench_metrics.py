@@ -11,10 +11,11 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 import uvloop
 
+from tests.bench.bench_aggregator import say as note
 from tests.bench.bench_gateway import (
     CONNECTIONS,
     beside_the_gateway,
@@ -23,11 +24,12 @@ from tests.bench.bench_gateway import (
     requests_of,
 )
 from tests.bench.load import run_load
+from tests.services.choose import open_service
 
 ROUNDS = 7
 TURNS = 8  # of each way, in a round
 SECONDS = 0.5  # of a turn
-EVENTS = 200_000
+SCRAPED_EVERY_S = 15  # as deploy/compose/prometheus.yaml says
 WAYS = ((), ("measured",))
 BEFORE = "METERLINE_BENCH_BEFORE"
 Figures = dict[tuple[str, ...], list[float]]
@@ -92,17 +94,29 @@ def at_the_gateway(size: int) -> tuple[Figures, Figures]:
     return rates, costs
 
 
-def of_counting() -> Figures:
-    """Microseconds of processor time an event."""
-    costs: Figures = {way: [] for way in WAYS}
-    for _ in range(ROUNDS):
-        for way in WAYS:
-            with tempfile.TemporaryDirectory() as folder:
-                command = [sys.executable, "-m", "tests.bench.counting_process"]
-                command += [str(Path(folder) / "data"), str(EVENTS), *way]
-                said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                costs[way].append(float(said) / EVENTS * 1e6)
-    return costs
+def of_counting() -> None:
+    """Say what metrics cost an event that is counted, and what a scrape costs."""
+    service = open_service("clickhouse", lambda words: note(f"# {words}"))
+    service.start()
+    try:
+        command = [sys.executable, "-m", "tests.bench.counting_process", service.url]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    finally:
+        service.stop()
+    found: dict[str, list[float]] = json.loads(said)
+    turns = list(zip(found["without"], found["with"], found["without again"], strict=True))
+    plain = median((first + again) / 2 for first, _, again in turns)
+    costs = sorted(within - (first + again) / 2 for first, within, again in turns)
+    chance = median(abs(first - again) for first, _, again in turns)
+    (told,), (scrape,) = found["told"], found["scrape"]
+    low, high = quantiles(costs, n=4)[0], quantiles(costs, n=4)[-1]
+    sys.stdout.write(
+        f"an event that is counted: telling metrics takes {told:,.1f} ns of {plain:,.0f}"
+        f" ({told / plain:.3%}). By turns it differs by {median(costs):,.0f} ns (half of the turns"
+        f" {low:,.0f} to {high:,.0f}; two without differ by {chance:,.0f})\n"
+        f"a scrape of an aggregator: {scrape / 1e6:,.1f} ms; every {SCRAPED_EVERY_S} s that is"
+        f" {scrape / 1e9 / SCRAPED_EVERY_S:.3%} of a core\n"
+    )
 
 
 def say(what: str, figures: Figures, unit: str) -> None:
@@ -124,7 +138,7 @@ def main() -> None:
             rates, costs = at_the_gateway(size)
             say(f"gateway, batch of {size}", rates, "events/s")
             say(f"gateway, batch of {size}", costs, "us an event")
-    say("counting", of_counting(), "us an event")
+    of_counting()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tests.faults.kills import TRAPPED_WITHIN_S, Fault
 from tests.faults.labels import Act, Label, Trap
 from tests.journey import setups
 from tests.journey.deadline import until
-from tests.journey.everywhere import delete_records, everywhere
+from tests.journey.everywhere import drop_sealed, everywhere
 from tests.journey.processes import PROGRAM
 
 V3: Final = "/api/v3/metering"
@@ -90,14 +90,13 @@ def _state(bench: Bench, erasure: Any) -> str | None:
 
 def _dropped(bench: Bench, erasure: Any) -> None:
     """The log's retention passes: records are deleted as the broker would do it."""
-    topic = bench.product.settings["METERLINE_LOG_TOPIC"]
 
     def done() -> bool:
-        asyncio.run(delete_records(bench.servers.kafka.url, topic))
+        asyncio.run(drop_sealed(*_stores(bench)))
         time.sleep(1)
         return _state(bench, erasure) == "done"
 
-    bench.settle()  # all that was sent is counted: nothing but counted records is deleted
+    bench.settle()
     until("the erasure is done", DONE_WITHIN_S, done)
 
 
@@ -114,14 +113,18 @@ def _judge(bench: Bench, name: str) -> None:
 
 
 def _found(bench: Bench, name: str) -> Iterator[str]:
-    servers = bench.servers
-    urls = setups.Servers(servers.kafka.url, servers.clickhouse.url, servers.postgres.url)
-    topic = bench.product.settings["METERLINE_LOG_TOPIC"]
-    yield from asyncio.run(everywhere(urls, topic, (name,)))
+    yield from asyncio.run(everywhere(*_stores(bench), (name,)))
     for slot in bench.product.slots.values():
         for path in sorted((slot.folder / "seen").rglob("*")):
             if path.is_file() and name.encode() in path.read_bytes():
                 yield f"{slot.name}: {path.name}"
+
+
+def _stores(bench: Bench) -> tuple[setups.Servers, str]:
+    """The servers, and the name that the topic and the databases have there."""
+    servers = bench.servers
+    urls = setups.Servers(servers.kafka.url, servers.clickhouse.url, servers.postgres.url)
+    return urls, bench.product.settings["METERLINE_LOG_TOPIC"]
 
 
 def killed_at(label: Label) -> Fault:

@@ -62,12 +62,19 @@ async def _records(bootstrap: str, topic: str) -> list[bytes]:
         await consumer.stop()
 
 
-async def delete_records(bootstrap: str, topic: str) -> None:
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
-    await consumer.start()
-    ends = await consumer.end_offsets(_partitions(topic))
-    await consumer.stop()
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+async def drop_sealed(servers: Servers, name: str) -> None:
+    """Delete what is sealed from the log, as the broker does with what is old. Counted is not
+    enough: a worker that takes a partition on reads on from the last seal. That of a retention lies
+    days back, so no operator loses what is not sealed yet.
+    """
+    dsn = servers.postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
+    connection = await asyncpg.connect(f"{dsn.rpartition('/')[0]}/{name}")
+    sealed = await connection.fetch(
+        "SELECT partition, max(offset_end) FROM seals GROUP BY partition"
+    )
+    await connection.close()
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers.kafka)
     await admin.start()
-    await admin.delete_records({at: RecordsToDelete(before_offset=end) for at, end in ends.items()})
+    deleted = {TopicPartition(name, at): RecordsToDelete(before_offset=end) for at, end in sealed}
+    await admin.delete_records(deleted)
     await admin.close()

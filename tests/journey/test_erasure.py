@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.journey.deadline import until
-from tests.journey.everywhere import delete_records, everywhere
+from tests.journey.everywhere import drop_sealed, everywhere
 from tests.journey.moved_clock import SHORT_SLICES, MovedClock
 from tests.journey.processes import PROGRAM, completed, run_command
 from tests.journey.receiver import Receiver
@@ -211,7 +211,7 @@ def test_distributed_no_store_has_anything_of_it(
         topic = setup.processes["ingest"].environment["METERLINE_LOG_TOPIC"]
         assert asyncio.run(everywhere(servers, topic, (NAME, SECRET)))
         erasure = _erased(setup, lambda: None)
-        asyncio.run(delete_records(servers.kafka, topic))
+        asyncio.run(drop_sealed(servers, topic))
         clock.move(9 * DAY_MS)
         _done(setup, erasure, clock)
         assert asyncio.run(everywhere(servers, topic, (NAME, SECRET))) == []

@@ -55,8 +55,8 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
-    """Receive on a loopback port until the block ends."""
+def receiving(host: str = "127.0.0.1") -> Iterator[Receiver]:
+    """Receive on a port of this machine until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -82,7 +82,7 @@ def receiving() -> Iterator[Receiver]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        receiver = Receiver(f"http://127.0.0.1:{server.server_port}")
+    with ThreadingHTTPServer((host, 0), Handler) as server:
+        receiver = Receiver(f"http://{host}:{server.server_port}")
         with beside("receiver", server.serve_forever, server.shutdown):
             yield receiver

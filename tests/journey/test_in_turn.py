@@ -1,193 +1,156 @@
-"""All of compose.yaml as local processes, two of each role, behind its proxy: under load each one
-is stopped and started, then killed and started. No request is refused, each event counts once.
+"""Two of each role behind the proxy of compose.yaml, under load: each process is stopped and
+started, then one of each role at once is killed and started, then each is. No request is refused,
+each event counts once, and each delivery is one. Where a Docker engine answers, they are the
+containers of compose.yaml.
 """
 
 import json
-import os
-import signal
-import threading
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.journey.client import Server
+from meterline.window import MINUTE_MS, parse_instant
+from tests.journey.composed import Composed, as_processes, engine_composes, in_containers
 from tests.journey.deadline import until
-from tests.journey.processes import PROGRAM, run_command, why_silent
-from tests.journey.setups import COMPOSED, ROLES, Servers, SetUp, distributed, started, telling
-from tests.services.local import LocalService, free_port
+from tests.journey.load import FIRST_MS, REPORTS, V3, WITHIN_S, Load, SlowMailbox
+from tests.journey.processes import run_command
+from tests.journey.receiver import receiving
+from tests.journey.setups import COMPOSED, ROLES
 
-CADDY: Final = PROGRAM.with_name("caddy")
-CADDYFILE: Final = Path(__file__).resolve().parents[2] / "deploy/compose/Caddyfile"
-DRAIN: Final = {"METERLINE_DRAIN_S": "5"}  # as in compose.yaml
-V3: Final = "/api/v3/metering"
-BATCH: Final = {"Content-Type": "application/cloudevents-batch+json"}
-METER: Final = {"key": "calls", "name": "Calls", "aggregation": "count", "event_type": "call"}
-SENDERS: Final = 3
-EVENTS_EACH: Final = 5  # of a request
-PAUSE_S: Final = 0.02
-WITHIN_S: Final = 120.0
+# Where an engine answers, images are fetched, and ours is built.
+pytestmark = pytest.mark.timeout(1_800)
 
-
-@contextmanager
-def proxied(setup: SetUp) -> Iterator[SetUp]:
-    """The set-up behind the proxy of compose.yaml, by its file: only addresses differ."""
-    ports = {8888: free_port(), 8889: free_port()}
-    text = CADDYFILE.read_text()
-    for port, here in ports.items():
-        assert f"\n:{port} {{\n" in text
-        text = text.replace(f"\n:{port} {{\n", f"\n:{here} {{\n")
-    folder = setup.folder / "proxy"
-    folder.mkdir()
-    (folder / "Caddyfile").write_text(text)
-    both = {
-        role.upper(): " ".join(setup.processes[f"{role}-{n}"].url.split("//")[1] for n in (1, 2))
-        for role in ("ingest", "control")
-    }
-    ingest, control = (Server(f"http://127.0.0.1:{port}") for port in ports.values())
-    proxy = LocalService(
-        name="proxy",
-        url=control.url,
-        folder=folder,
-        command=[str(CADDY), "run", "--config", "Caddyfile", "--adapter", "caddyfile"],
-        problem=partial(why_silent, control.url),
-        environment={"HOME": str(folder), **both},
-    )
-    proxy.start()
-    try:
-        yield replace(setup, ingest=ingest, control=control)
-    finally:
-        proxy.kill()
-
-
-@dataclass(slots=True)
-class Load:
-    """Senders that send each event until it is accepted, and somebody who asks."""
-
-    setup: SetUp
-    statuses: Counter[int] = field(default_factory=Counter)  # of requests with events
-    answers: Counter[int] = field(default_factory=Counter)  # to who asks
-    cut: list[str] = field(default_factory=list)  # connections of the proxy itself
-    accepted: list[int] = field(default_factory=lambda: [0] * SENDERS)
-    ends: threading.Event = field(default_factory=threading.Event)
-
-    @contextmanager
-    def on(self) -> Iterator["Load"]:
-        """They go on for the length of the block."""
-        threads = [threading.Thread(target=self.send, args=(one,)) for one in range(SENDERS)]
-        threads.append(threading.Thread(target=self.ask))
-        for thread in threads:
-            thread.start()
-        try:
-            yield self
-        finally:
-            self.ends.set()
-            for thread in threads:
-                thread.join(WITHIN_S)
-
-    def send(self, sender: int) -> None:
-        """Each batch again until it is accepted."""
-        while not self.ends.wait(PAUSE_S):
-            first = self.accepted[sender]
-            batch = [event(sender, number) for number in range(first, first + EVENTS_EACH)]
-            while (status := self.asked(self.setup.ingest, f"{V3}/events", batch)) != 202:
-                self.statuses[status] += 1
-            self.statuses[status] += 1
-            self.accepted[sender] += EVENTS_EACH
-
-    def ask(self) -> None:
-        """Usage, of any moment."""
-        while not self.ends.wait(5 * PAUSE_S):
-            self.answers[self.asked(self.setup.control, f"{V3}/meters/calls/query", {})] += 1
-
-    def asked(self, server: Server, path: str, body: object) -> int:
-        """Its status; 0 where there was no answer."""
-        headers = BATCH if isinstance(body, list) else {"Content-Type": "application/json"}
-        try:
-            return server.ask("POST", path, json.dumps(body).encode(), headers).status
-        except OSError as error:
-            self.cut.append(repr(error))
-            return 0
-
-    def more(self) -> None:
-        """Return when every sender has sent some more, and somebody was answered."""
-        enough = [number + 10 * EVENTS_EACH for number in self.accepted]
-        answered = self.answers[200]
-
-        def are_sent() -> bool:
-            went_on = all(a >= b for a, b in zip(self.accepted, enough, strict=True))
-            return went_on and self.answers[200] > answered
-
-        until("the load goes on", WITHIN_S, are_sent)
-
-
-def event(sender: int, number: int) -> dict[str, Any]:
-    """One of a sender's events."""
-    return {
-        "specversion": "1.0", "id": f"{sender}-{number}", "source": "turn", "type": "call",
-        "subject": f"s{sender}", "time": "2026-01-31T09:15:00Z",
-    }  # fmt: skip
-
-
-def again(setup: SetUp, name: str, *, by: signal.Signals) -> None:
-    """End a process and start it again; one that is told to stop must end well."""
-    process = setup.processes[name]
-    os.kill(process.pid, by)
-    until(f"{name} ends", WITHIN_S, lambda: process.ended() is not None)
-    if by is signal.SIGTERM:
-        assert process.ended() == 0, name
-    process.kill()
-    process.start()
-
-
-def side(setup: SetUp, number: int, by: signal.Signals) -> None:
-    """The same of one of each role, while its twin goes on."""
-    with ThreadPoolExecutor(len(ROLES)) as threads:
-        for one in [threads.submit(again, setup, f"{role}-{number}", by=by) for role in ROLES]:
-            one.result()
-
-
-def exact(setup: SetUp, load: Load) -> None:
-    """Each accepted event counts once, and nothing else does."""
-
-    def is_counted() -> bool:
-        account = setup.status["account"]
-        return bool(setup.status["caught_up"] and account["new"] == sum(load.accepted))
-
-    until("all is counted", WITHIN_S, is_counted)
-    asked = {"group_by_dimensions": ["subject"]}
-    rows = setup.control.ask("POST", f"{V3}/meters/calls/query", asked).json["data"]
-    found = {row.get("subject") or row["dimensions"]["subject"]: int(row["value"]) for row in rows}
-    assert found == {f"s{sender}": number for sender, number in enumerate(load.accepted)}
-    assert run_command(["audit", "--server", setup.control.url], setup.folder, {}) == ""
+# First who delivers: what a killed one had in hand is free after two minutes, in which others end.
+FRONT_AND_BACK: Final = ("ingest", "control", "aggregate")
+ORDER: Final = ["dispatch-1", "dispatch-2"] + [f"{it}-{n}" for n in (1, 2) for it in FRONT_AND_BACK]
 
 
 @pytest.fixture(scope="module")
-def composed(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[SetUp]:
-    made = distributed(tmp_path_factory.mktemp("composed"), servers, DRAIN, places=COMPOSED)
-    with started(made), proxied(made) as setup:
-        yield setup
+def composed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Composed]:
+    folder = tmp_path_factory.mktemp("composed")
+    if engine_composes():
+        with in_containers(folder) as containers:
+            yield containers
+    else:
+        with as_processes(folder, request.getfixturevalue("servers")) as processes:
+            yield processes
 
 
-def test_each_process_is_stopped_then_killed_under_load(composed: SetUp) -> None:
-    with telling(composed):
-        composed.control.made(f"{V3}/meters", METER)
-        load = Load(composed)
-        with load.on():
-            load.more()
-            for number in (1, 2):
-                side(composed, number, signal.SIGTERM)
-                load.more()
-            for number in (1, 2):
-                side(composed, number, signal.SIGKILL)
-                load.more()
-        assert set(load.statuses) == {202}, "not one request was refused"
-        assert set(load.answers) == {200}, "whoever asked was answered"
-        assert not load.cut, "the proxy itself goes on"
-        exact(composed, load)
+def end(load: Load, name: str, *, told: bool) -> None:
+    """End a process while it is at work; one that is told to stop has to end well."""
+    if name.startswith("dispatch"):
+        until("a delivery is under way", WITHIN_S, lambda: load.under_way)
+    if told:
+        assert load.composed.stop(name) == 0, name
+        return
+    # The proxy sends nothing twice that changes something: nobody asks for that at this moment.
+    with load.changes if name.startswith("control") else nullcontext():
+        load.composed.kill(name)
+
+
+def in_turn(load: Load, *, told: bool) -> None:
+    """Each process is ended and started again, while all others go on."""
+    assert set(ORDER) == set(COMPOSED)
+    for name in ORDER:
+        end(load, name, told=told)
+        delivers = name.startswith("dispatch")  # its twin has to; other turns are too short for it
+        load.more(deliveries=delivers)
+        load.composed.start(name)
+        load.more(deliveries=delivers)
+
+
+def side(load: Load, number: int) -> None:
+    """One of each role is killed at once, while its twin goes on."""
+
+    def again(name: str) -> None:
+        end(load, name, told=False)
+        load.composed.start(name)
+
+    with ThreadPoolExecutor(len(ROLES)) as threads:
+        for one in [threads.submit(again, f"{role}-{number}") for role in ROLES]:
+            one.result()
+    load.more()
+
+
+def counted(composed: Composed, load: Load) -> None:
+    """Each accepted event counts once, and nothing else does."""
+
+    def is_counted() -> bool:
+        status = composed.control.get(f"{V3}/status").json
+        return bool(status["caught_up"] and status["account"]["new"] == sum(load.accepted))
+
+    until("all is counted", WITHIN_S, is_counted)
+    asked = {"group_by_dimensions": ["subject"]}
+    rows = composed.control.ask("POST", f"{V3}/meters/calls/query", asked).json["data"]
+    found = {row.get("subject") or row["dimensions"]["subject"]: int(row["value"]) for row in rows}
+    assert found == {f"s{sender}": number for sender, number in enumerate(load.accepted)}
+
+
+def delivered(composed: Composed, load: Load) -> None:
+    """What was used in each minute was delivered under one id, and always with the same body. Who
+    was killed may not have told that it was: then it comes again.
+    """
+    for run in load.runs.values():
+        made = until("a run ends", WITHIN_S, partial(ended, composed, run))
+        assert (made["state"], made["delivered"]) == ("succeeded", len(load.accepted)), made
+    found: dict[tuple[int, str], list[int]] = {}
+    for box in load.boxes.values():
+        assert box.refused == [], "each is signed"
+        bodies = {one.id: one.body for one in box.delivered}
+        assert {(one.id, one.body) for one in box.delivered} == set(bodies.items())
+        for body in map(json.loads, bodies.values()):
+            (entry,) = body["usage"]
+            minute = (parse_instant(body["query"]["from"]) - FIRST_MS) // MINUTE_MS
+            assert load.runs[minute].endswith(body["run"]["id"])
+            found.setdefault((minute, entry["subject"]), []).append(entry["value"])
+        sequence = sorted(json.loads(body)["run"]["sequence"] for body in bodies.values())
+        assert sequence == list(range(1, len(bodies) + 1)), "none is left out or given twice"
+    assert found == {
+        (minute, subject): [value]
+        for minute in load.runs
+        for subject, value in load.of_minute[minute].items()
+    }
+
+
+def ended(composed: Composed, run: str) -> Any:
+    """A run that has ended."""
+    made = composed.control.get(run).json
+    return made if "ended_at" in made else None
+
+
+def under_load(load: Load) -> None:
+    """Everything that is done to the processes."""
+    with load.on():
+        load.more()
+        in_turn(load, told=True)
+        for number in (1, 2):
+            side(load, number)
+        in_turn(load, told=False)
+    assert {what: set(said) for what, said in load.statuses.items()} == {
+        "events": {202}, "usage": {200}, "runs": {201},
+    }, load.statuses  # fmt: skip
+    assert not load.cut, "the proxy itself goes on"
+
+
+def test_each_process_is_stopped_then_killed_under_load(composed: Composed, tmp_path: Path) -> None:
+    with receiving(composed.listens_at) as receiver:
+        boxes = {
+            slug: receiver.with_box(slug, SlowMailbox(f"{receiver.url}/{slug}"))
+            for slug in (f"calls-{number}" for number in range(REPORTS))
+        }
+        load = Load(composed, boxes)
+        try:
+            under_load(load)
+            counted(composed, load)
+            assert run_command(["audit", "--server", composed.control.url], tmp_path, {}) == ""
+            delivered(composed, load)
+        except BaseException as error:
+            error.add_note(composed.logs())
+            raise

@@ -135,8 +135,7 @@ def problem_middleware(clock: Clock) -> Middleware:
         except Exception as error:  # noqa: BLE001 - the caller gets a problem, the log the rest
             if isinstance(error, ConnectionError) and _is_gone(request):
                 return web.Response(status=_CLIENT_GONE)
-            where = f"{request.method} {request.path}"
-            _log.exception("request", action="failed", where=where)
+            _log.exception("request", action="failed", where=_where(request))
             problem = Problem(ProblemType.INTERNAL, "The request failed; the log has its instance.")
         finally:
             holding.end()
@@ -167,6 +166,12 @@ def _log_unavailable(problem: Problem) -> None:
     if problem.type is ProblemType.UNAVAILABLE:
         reason = str(problem.__cause__ or problem.detail)
         _log.warning("request", action="unavailable", reason=reason)
+
+
+def _where(request: web.Request) -> str:
+    """The operation, as the documents write it: the path itself may name a subject."""
+    resource = request.match_info.route.resource
+    return request.method if resource is None else f"{request.method} {resource.canonical}"
 
 
 def _is_gone(request: web.Request) -> bool:

@@ -2,11 +2,13 @@
 
 Errors of the world (no connection, disk full, server stopping) become `ports.Unavailable`. A
 transaction that the database itself broke off to let another one finish (serialization, deadlock,
-locked) is run again, a bounded number of times. Anything else is our fault and passes through.
+locked) is run again, a bounded number of times. Anything else is our fault and passes through,
+without the values of the statement: whoever catches it logs it.
 """
 
 import asyncio
 import random
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -45,6 +47,7 @@ _WORLD_CLASSES: Final = frozenset({"08", "28", "3D", "40", "53", "55", "57", "58
 _REFUSED_CLASSES: Final = frozenset({"28", "3D"})
 _READ_ONLY: Final = "25006"  # a server that became a standby
 _NO_RIGHT: Final = "42501"  # of this user to that table
+_ARGUMENT: Final = re.compile(r"(query argument \$\d+):.*")
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WORLD_CODES: Final = (
     LOCKED
@@ -109,7 +112,7 @@ class Database:
                         raise AccessRefused(_message(error)) from error
                     if _is_of_the_world(error):
                         raise Unavailable(f"control store: {_message(error)}") from error
-                    raise
+                    raise _without_values(error).with_traceback(error.__traceback__) from None
             await asyncio.sleep(backoff.next_s(random.random()))  # noqa: S311 - jitter
         raise AssertionError("the last try returns or raises")
 
@@ -190,6 +193,7 @@ def _postgresql_engine(url: URL, access: Mapping[str, Any], **options: Any) -> A
         query["ssl"] = query.pop("sslmode")
     return create_async_engine(
         url.set(drivername="postgresql+asyncpg", query=query),
+        hide_parameters=True,  # no value of a row is in a log line
         max_overflow=0,
         pool_timeout=POOL_WAIT_S,
         connect_args={
@@ -270,6 +274,16 @@ def _state_of(error: Exception) -> str:
 def _sqlite_code(error: DBAPIError) -> int | None:
     code = getattr(error.orig, "sqlite_errorcode", None)
     return None if code is None else int(code) & 0xFF  # without the extension
+
+
+def _without_values(error: Exception) -> Exception:
+    """The same error, fit for a log line. PostgreSQL tells in its details the row that it refuses,
+    which may have the name of a subject, or a secret in the URL of an endpoint.
+    """
+    if not isinstance(error, DBAPIError):
+        return error
+    cause = Exception(_ARGUMENT.sub(r"\1", _message(error)))  # asyncpg tells the value, too
+    return type(error)(error.statement, None, cause, hide_parameters=True)
 
 
 def _message(error: Exception) -> str:

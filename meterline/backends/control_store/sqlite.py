@@ -77,6 +77,7 @@ class SqliteTransactions:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         self._engine = create_engine(
             url.set(drivername="sqlite+pysqlite"),
+            hide_parameters=True,  # no value of a row is in a log line
             pool_size=READERS + 1,
             max_overflow=0,
             # Python's own BEGIN comes too late for a transaction that reads first: ours is above.

@@ -82,18 +82,27 @@ def checked_log_url(url: str) -> str:
 
 def checked_usage_url(url: str) -> str:
     """`chdb`, or the address of a ClickHouse server. Raises `ValueError`."""
-    if url != USAGE_EMBEDDED and not (
-        url.startswith(("http://", "https://")) and urlsplit(url).hostname
-    ):
+    if url != USAGE_EMBEDDED and not _is_of_server(url, ("http://", "https://")):
         raise ValueError("must be chdb or an http:// or https:// URL of a ClickHouse server")
     return url
 
 
 def checked_control_url(url: str) -> str:
     """`sqlite`, or the address of a PostgreSQL server. Raises `ValueError`."""
-    if url != CONTROL_EMBEDDED and not (url.startswith("postgresql://") and urlsplit(url).hostname):
+    if url != CONTROL_EMBEDDED and not _is_of_server(url, ("postgresql://",)):
         raise ValueError("must be sqlite or a postgresql:// URL with a host")
     return url
+
+
+def _is_of_server(url: str, schemes: tuple[str, ...]) -> bool:
+    """Whether it has a host, and a port that is one. What is wrong with it is not said: a password
+    with a `/` is read as a port.
+    """
+    try:
+        parts = urlsplit(url)
+        return url.startswith(schemes) and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def checked_inboxes(topics: dict[str, str], info: ValidationInfo) -> dict[str, str]:

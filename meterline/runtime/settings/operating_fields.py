@@ -72,8 +72,13 @@ Workers = Annotated[
 
 def checked_traces_url(url: str) -> str:
     """Raises `ValueError`."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        usable = usable and not parts.username
+    except ValueError:
+        usable = False
+    if not usable:
         raise ValueError(
             "must be an http:// or https:// URL without user and password: send a token by the"
             " variable OTEL_EXPORTER_OTLP_HEADERS"

@@ -26,6 +26,7 @@ NEVER_SHOWN: Final = frozenset(
     # may hold a password
     {"secret_key", "control_url", "usage_url", "usage_shards", "usage_replicas", "webhook_proxy"}
 )
+WITHOUT_LOGIN: Final = frozenset({"log_url", "traces_url"})  # with one they are refused
 VALUE_CHARS_MAX: Final = 60  # of a value that is shown in an error
 
 _FOLLOWING: Final = "default_factory_not_called"  # pydantic's mark on a default that needs another
@@ -120,7 +121,7 @@ def _line(details: ErrorDetails, origin: str) -> str:
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner if part != "[key]"
     )
     wrong = details["msg"].removeprefix("Value error, ")
-    hidden = name in NEVER_SHOWN or (name == "log_url" and "@" in str(details["input"]))
+    hidden = name in NEVER_SHOWN or (name in WITHOUT_LOGIN and "@" in str(details["input"]))
     shown = "" if hidden else f" (it is {_short(details['input'])})"
     variable = _variable(str(name))
     example = _example(str(name))

@@ -8,10 +8,12 @@ import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
+from traceback import format_exception
 
 import pytest
 from sqlalchemy import select, text, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from meterline.backends.control_store.connection import Act, Connection
 from meterline.backends.control_store.engine import Database, insert, open_database, put
@@ -145,13 +147,28 @@ async def test_an_error_of_ours_passes_and_undoes_everything(control_database: D
         await connection.execute(insert(connection, logs).values(row))
         await connection.execute(insert(connection, logs).values(row))
 
-    with pytest.raises(IntegrityError):
+    with pytest.raises(IntegrityError) as failed:
         await control_database.write(twice)
+    written = "".join(format_exception(failed.value))
+    assert "INSERT INTO logs" in written
+    assert "'one'" not in written, "it goes into a log line, which has no value"
+    assert "(1)" not in written, "PostgreSQL tells the key that is there already"
 
     async def count(connection: Connection) -> int:
         return len((await connection.execute(select(logs))).all())
 
     assert await control_database.read(count) == 0
+
+
+async def test_a_value_of_the_wrong_kind_is_not_told(control_database: Database) -> None:
+    hidden = token_hex(8)  # a traceback shows this line
+
+    async def wrong(connection: Connection) -> None:
+        await connection.execute(insert(connection, logs).values(number=hidden, id="1"))
+
+    with pytest.raises(DBAPIError) as failed:
+        await control_database.write(wrong)
+    assert hidden not in "".join(format_exception(failed.value))
 
 
 async def test_transactions_that_lock_each_other_out_all_happen(

@@ -187,6 +187,15 @@ def test_passwords_and_keys_are_never_shown() -> None:
     key = "k3y-" * 10
     words = refusal(overrides={"secret_key": "hunter2", "control_url": "mysql://u:hunter2@h/d"})
     assert "hunter2" not in words
+    for name, url in (
+        ("usage_url", "http://u:hunter2@h:x/d"),
+        ("usage_url", "http://u:hunter2/with-a-slash@h/d"),
+        ("control_url", "postgresql://u:hunter2/with-a-slash@h/d"),
+        ("control_url", "postgresql://u:hunter2@[h/d"),
+        ("traces_url", "http://u:hunter2@h/v1/traces"),
+        ("traces_url", "http://u:hunter2/with-a-slash@h/v1/traces"),
+    ):
+        assert "hunter2" not in refusal(overrides={name: url}), name
     assert key not in repr(Settings.model_validate({"secret_key": key}))
 
 

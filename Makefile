@@ -140,7 +140,7 @@ lock: install ## choose the versions in requirements.lock anew, from pyproject.t
 site: install ## build the docs as a site in dist/site
 	$(BIN)/python -m docs.site dist/site
 
-sbom: install ## write bills of materials (CycloneDX) of the image, the console and the client to dist/sbom
+sbom: install ## write bills of materials (CycloneDX) of the image, the console and both clients to dist/sbom
 	$(BIN)/python -m tests.deploy.supply dist/sbom
 
 audit: install ## ask the registries' advisories about everything that is locked (needs their networks)

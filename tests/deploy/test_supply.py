@@ -10,10 +10,13 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.deploy.image import Image
 from tests.deploy.supply import (
+    GO_LICENCES,
     NPM,
     ROOT,
     SEEN,
     allowed,
+    go_bill,
+    go_modules,
     image_bill,
     licence,
     npm_bill,
@@ -25,13 +28,12 @@ from tests.deploy.test_image import LISTED
 pytestmark = pytest.mark.standard
 
 GO_MODULES = ROOT / "clients/go/go.mod"
-GO_LICENCES = {
-    "github.com/google/uuid": "BSD-3-Clause",
-    "github.com/oapi-codegen/runtime": "Apache-2.0",
-    "github.com/standard-webhooks/standard-webhooks/libraries": "MIT",
-    "github.com/apapsch/go-jsonmerge/v2": "MIT",
+WORDS = {
+    "Apache-2.0": ("Apache License", "Version 2.0, January 2004"),
+    "BSD-3-Clause": ("Redistribution and use in source and binary forms", "Neither the name of"),
+    "MIT": ("Permission is hereby granted, free of charge",),
 }
-"""Read in the modules: a go.mod says none."""
+"""What stands in the text of a licence."""
 
 
 @pytest.mark.long
@@ -51,6 +53,7 @@ def test_the_bill_of_the_image_names_what_is_in_it(image: Image) -> None:
 def test_bills_are_such_by_the_schema() -> None:
     for version, bill in [
         (SchemaVersion.V1_6, image_bill()),
+        (SchemaVersion.V1_6, go_bill()),
         *((SchemaVersion.V1_5, npm_bill(folder)) for folder in NPM.values()),
     ]:
         assert bill["specVersion"] == version.to_version()
@@ -63,11 +66,32 @@ def test_licences_of_what_is_shipped_are_allowed() -> None:
     assert {name: said for name, said in python.items() if not allowed(said)} == {}
     for folder in NPM.values():
         assert {name: said for name, said in npm_licences(folder) if not allowed(said)} == {}
-    modules = set(
-        re.findall(r"^(?:require )?\s*([\w./-]+\.[\w./-]+) v", GO_MODULES.read_text(), re.MULTILINE)
+    assert {name: said for name, said in GO_LICENCES.items() if not allowed(said)} == {}
+
+
+def test_the_bill_of_the_go_client_names_what_is_linked_with_it() -> None:
+    required = dict(
+        re.findall(
+            r"^(?:require )?\s*([\w./-]+\.[\w./-]+) (v\S+)", GO_MODULES.read_text(), re.MULTILINE
+        )
     )
-    assert modules == GO_LICENCES.keys()
-    assert all(map(allowed, GO_LICENCES.values()))
+    bill = go_bill()
+    assert {one["name"]: one["version"] for one in bill["components"]} == required
+    assert required.keys() == GO_LICENCES.keys()
+    refs = [one["bom-ref"] for one in bill["components"]]
+    client, *others = bill["dependencies"]
+    assert client["ref"] == bill["metadata"]["component"]["bom-ref"]
+    assert [one["ref"] for one in others] == refs
+    assert set(refs) == set(client["dependsOn"])
+
+
+@pytest.mark.parametrize("name", sorted(GO_LICENCES))
+def test_a_licence_that_was_read_in_a_module_is_still_the_one(name: str) -> None:
+    (module,) = [one for one in go_modules() if one.path == name]
+    (file,) = module.folder.glob("LICEN[CS]E*")
+    text = " ".join(file.read_text().split())
+    found = [name for name, words in WORDS.items() if all(word in text for word in words)]
+    assert found == [GO_LICENCES[name]]
 
 
 @pytest.mark.parametrize("name", sorted(SEEN))

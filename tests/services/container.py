@@ -17,8 +17,8 @@ from tests.services.ready import clickhouse_problem, kafka_problem, postgres_pro
 from tests.services.service import ServiceError
 
 KAFKA_IMAGE = f"apache/kafka:{KAFKA_VERSION}"
-CLICKHOUSE_IMAGE = "clickhouse/clickhouse-server:26.7"
-POSTGRES_IMAGE = "postgres:18"
+CLICKHOUSE_IMAGE = "clickhouse/clickhouse-server:26.7.3.19"
+POSTGRES_IMAGE = "postgres:18.4"
 START_WITHIN_S = 120.0
 POLL_S = 0.2
 PING_TIMEOUT_S = 15.0

@@ -175,6 +175,22 @@ def test_servers_are_the_versions_that_are_tested() -> None:
     assert SERVICES["postgres"]["image"] == container.POSTGRES_IMAGE
 
 
+def test_every_image_has_an_exact_tag() -> None:
+    """`docs/operations.md` says how to name them by digests, which need a registry to be known."""
+    (base,) = re.findall(r"^ARG BASE=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE}"}
+    named = {base, *(service["image"] for service in SERVICES.values())}
+    assert len(named) == 1 + 1 + len([*SERVERS, *AROUND]), "the base, ours, and all others"
+    parts = {name: name.rpartition(":")[2].removeprefix("v").split("-")[0] for name in named}
+    least = {name: 2 if name.startswith("postgres:") else 3 for name in named}  # 18.4 is exact
+    inexact = [
+        name
+        for name, version in parts.items()
+        if not re.fullmatch(r"\d+(\.\d+)+", version) or version.count(".") + 1 < least[name]
+    ]
+    assert inexact == []
+
+
 def test_the_image_is_built_as_the_project_says() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     version = project["project"]["version"]

@@ -263,6 +263,8 @@ def _hurry_blocks() -> None:
     block_loop.__dict__["BLOCK_LOOK_S"] = 0.3
     block_loop.__dict__["BLOCK_SWEEP_S"] = 1
     aggregator.blocks.__dict__["BLOCK_KEPT_MS"] = 5_000
+    # of a maker that was killed: longer than one that is frozen stands still
+    aggregator.blocks.__dict__["BLOCK_MAKING_MS"] = 100_000
     aggregator.erasure.__dict__["ERASURE_AGAIN_S"] = 1
     aggregator.erasure.__dict__["CLOCK_SKEW_MS"] = 1_000
     meterline.usage.erasure.__dict__["ERASURE_PARTS_MS"] = 2_000

@@ -56,8 +56,12 @@ class Forked:
 
 
 def is_forkable(command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether a fork can be this: another program, or such variables, need a start of its own."""
-    return _is_ours(command) and AT_START_ONLY.isdisjoint(environment)
+    """Whether a fork can be this: another program, such variables, or the code of another build
+    need a start of its own.
+    """
+    here = str(ROOT)
+    is_this_build = environment.get("PYTHONPATH", here) == here
+    return _is_ours(command) and AT_START_ONLY.isdisjoint(environment) and is_this_build
 
 
 def _is_ours(command: Sequence[str]) -> bool:

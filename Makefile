@@ -12,6 +12,7 @@ BODIES ?= 1000000
 ROUNDS ?= 2
 STEP ?= 1
 EVENTS ?= 10000000
+FLIGHTS ?= 336776
 MINUTES ?= 60
 RUNS ?= 1000
 SHARE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
@@ -28,7 +29,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run compose demo quick test test-share test-all check conformance simulate faults receivers outage disk day soak clients console bench format services lock site sbom audit clean
+.PHONY: help needs install run compose demo quick test test-share test-all check conformance simulate faults receivers outage disk day recovery soak clients console bench format services lock site sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,6 +112,10 @@ disk: install ## a full, failing or powerless disk at every call of each embedde
 day: install ## a day of 10,000,000 events with 20 kills, then totals and audit (EVENTS=...)
 	$(BIN)/python -m tests.services fetch
 	$(BIN)/python -m tests.faults.day --events $(EVENTS)
+
+recovery: install ## back up under load, wipe, restore, move and upgrade, with a year's flights (FLIGHTS=...)
+	$(BIN)/python -m tests.services fetch
+	$(BIN)/python -m tests.recovery --flights $(FLIGHTS)
 
 soak: install ## an hour at half of the top rate: memory, lag and file handles are flat (MINUTES=...)
 	$(BIN)/python -m tests.services fetch

@@ -71,6 +71,7 @@ LONGEST: Final = (
     "faults/test_faults.py",
     "journey/test_crashes.py",
     "conformance",
+    "journey/test_recovery.py",
     "journey/test_erasure.py",
     "console/doing",
     "console/test_for_everybody.py",

@@ -110,9 +110,9 @@ def send_file(setup: SetUp, flights: Path, *arguments: str) -> None:
     run_command(["send", str(flights), *where, "--wait", *arguments], setup.folder, {})
 
 
-def request_run(api: Server) -> Any:
-    """Ask for January by hand; the run."""
-    start, end = JANUARY
+def request_run(api: Server, window: tuple[str, str] = JANUARY) -> Any:
+    """Ask for a window by hand; the run."""
+    start, end = window
     return api.made(f"/api/v1/reports/{SLUG}/runs", {"from": start, "to": end})
 
 

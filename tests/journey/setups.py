@@ -3,7 +3,7 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -137,13 +137,15 @@ def distributed(
     *,
     with_inbox: bool = False,
     named: bool = True,
+    migrated: bool = True,
     program: Sequence[str] = METERLINE,
     begin: Begin = forked,
     places: Mapping[str, str] = PROCESSES,
 ) -> SetUp:
-    """Each role as a process of its own, with a fresh topic and fresh databases, migrated; `more`
-    settings are for all of them. Aggregators have names of their own, unless not `named`. Of two
-    gateways, or two of `control`, the first one is asked.
+    """Each role as a process of its own, with a fresh topic and fresh databases; `more` settings
+    are for all of them. They are `migrated`, unless a restore is to make them. Aggregators have
+    names of their own, unless not `named`. Of two gateways, or two of `control`, the first one is
+    asked.
     """
     name = f"journey_{secrets.token_hex(4)}"
     as_composed = {
@@ -165,14 +167,10 @@ def distributed(
     if with_inbox:
         asyncio.run(_make_topic(servers.kafka, inbox_topic))
         shared["METERLINE_INBOX_TOPICS"] = json.dumps({inbox_topic: "default"})
-    for service in {*places.values(), "migrate"}:
-        given = COMPOSE["services"][service]["environment"]
-        more_here = {INSTANCE_ID} if service.startswith("aggregate") else set()
-        known = as_composed.keys() | more_here
-        # no balancer asks these processes
-        assert given.keys() - {DRAIN_S} == known, f"{service} is set up as in compose.yaml"
+    _check_composed({*places.values(), "migrate"}, as_composed.keys())
     settings = {**as_composed, **shared, **more}
-    run_command(COMPOSE["services"]["migrate"]["command"], folder, settings)
+    if migrated:
+        run_command(COMPOSE["services"]["migrate"]["command"], folder, settings)
     processes = {}
     for process, service in places.items():
         own = {"METERLINE_DATA_DIR": str(folder / process / "data")}
@@ -185,6 +183,14 @@ def distributed(
     first = {service: Server(processes[process].url) for process, service in places.items()}
     ingest, control = first["ingest-1"], first["control-1"]
     return SetUp("distributed", folder, processes, ingest, control, inbox_topic)
+
+
+def _check_composed(services: Collection[str], known: Collection[str]) -> None:
+    """They are set up as in compose.yaml, but for what a balancer needs: none asks them here."""
+    for service in services:
+        given = COMPOSE["services"][service]["environment"]
+        more_here = {INSTANCE_ID} if service.startswith("aggregate") else set()
+        assert given.keys() - {DRAIN_S} == {*known, *more_here}, service
 
 
 async def _make_topic(bootstrap: str, name: str) -> None:

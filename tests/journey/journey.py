@@ -1,5 +1,6 @@
 """The way of a year's flights through one set-up, step by step; what was seen on it is kept."""
 
+import json
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,8 @@ from tests.journey.deadline import until
 from tests.journey.later import LATER
 from tests.journey.oracle import LATE_METER
 from tests.journey.processes import run_command
-from tests.journey.questions import AGAIN, JANUARY, QUESTIONS, Question
-from tests.journey.receiver import Mailbox
+from tests.journey.questions import AGAIN, JANUARY, QUESTIONS, ROUTE, Question
+from tests.journey.receiver import Delivered, Mailbox
 from tests.journey.setups import SetUp
 
 SLUG = "january"
@@ -124,3 +125,13 @@ def finished_run(api: Server, run_id: str) -> Any:
         return run if run["endedAt"] else None
 
     return until("the run ends", RUN_WITHIN_S, done)
+
+
+def reported(deliveries: Sequence[Delivered]) -> list[tuple[str, ...]]:
+    """Subject, groups and value of each row that was delivered, in order."""
+    rows = []
+    for one in deliveries:
+        for entry in json.loads(one.body, parse_int=str, parse_float=str)["usage"]:
+            groups = (str(entry["groupBy"][key]) for key in ROUTE)
+            rows.append((str(entry["subject"]), *groups, str(entry["value"])))
+    return sorted(rows)

@@ -22,6 +22,7 @@ from tests.journey.deadline import until
 from tests.journey.processes import role_process, run_command
 from tests.journey.receiver import Delivered, Mailbox, Receiver
 from tests.journey.setups import LOOPBACK, PARTITIONS, Servers, fresh_database
+from tests.recovery.disks import put_key
 from tests.services.local import LocalService, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,14 +157,8 @@ class Moves:
         made = Place(self.folder, whole, process, Server(process.url))
         self.places.append(made)
         if self.secret_key and "METERLINE_SECRET_KEY" not in settings:
-            self.put_key(data)
+            put_key(data, self.secret_key)
         return made
-
-    def put_key(self, data: Path) -> None:
-        """What the operator kept elsewhere."""
-        data.mkdir(exist_ok=True)
-        (data / "secret.key").write_text(self.secret_key)
-        (data / "secret.key").chmod(0o600)
 
     def on_servers(self) -> Place:
         """A place with a topic and databases of its own, not migrated."""
@@ -245,7 +240,7 @@ def test_a_disk_is_lost_and_an_installation_moves(moves: Moves) -> None:
     data = moves.folder / "first" / "data"
     moves.secret_key = (data / "secret.key").read_text().strip()
     shutil.rmtree(data)
-    moves.put_key(data)
+    put_key(data, moves.secret_key)
     delivered = len(moves.box.delivered)
     assert first.run("restore", str(archive)) == "", "no difference"
     first.process.start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from pathlib import Path
 from typing import Final
 
 import asyncpg
@@ -12,6 +13,7 @@ from tests.recovery.installation import Installation
 from tests.upgrade.servers import Place
 
 SECRET_KEY: Final = "METERLINE_SECRET_KEY"
+KEY_FILE: Final = "secret.key"
 _NAME: Final = "METERLINE_LOG_TOPIC"
 _DATABASE: Final = "METERLINE_CONTROL_URL"
 
@@ -19,16 +21,20 @@ _DATABASE: Final = "METERLINE_CONTROL_URL"
 def wipe_folder(one: Installation) -> str:
     """Kill the process, and remove its folder of data. Returns the key that an operator keeps."""
     one.setup.kill()
-    data = one.setup.folder / "data"
-    key = (data / "secret.key").read_text()
-    shutil.rmtree(data)
+    key = key_of(one)
+    shutil.rmtree(one.data)
     return key
 
 
-def put_key(one: Installation, key: str) -> None:
-    """Put the key of an installation into a new folder of data."""
-    path = one.setup.folder / "data" / "secret.key"
-    path.parent.mkdir(parents=True, exist_ok=True)
+def key_of(one: Installation) -> str:
+    """The key of secrets: a setting on servers, a file in one process."""
+    return one.settings.get(SECRET_KEY) or (one.data / KEY_FILE).read_text().strip()
+
+
+def put_key(data: Path, key: str) -> None:
+    """Put the key that an operator keeps into a new folder of data."""
+    data.mkdir(exist_ok=True)
+    path = data / KEY_FILE
     path.write_text(key)
     path.chmod(0o600)
 
@@ -40,11 +46,10 @@ def wipe_servers(one: Installation, servers: Servers) -> str:
     one.setup.kill()
     for process in one.setup.processes.values():
         shutil.rmtree(process.folder / "data", ignore_errors=True)
-    settings = one.settings
-    place = Place(servers, settings[_NAME], settings[_DATABASE])
+    place = Place(servers, one.settings[_NAME], one.settings[_DATABASE])
     place.clickhouse(f"DROP DATABASE {place.name} SYNC", database="default")
     asyncio.run(_drop(place))
-    return settings[SECRET_KEY]
+    return key_of(one)
 
 
 async def _drop(place: Place) -> None:

@@ -20,6 +20,7 @@ from tests.journey.journey import (
     finished_run,
     make_meters,
     make_report,
+    reported,
     request_run,
     send_file,
 )
@@ -71,6 +72,11 @@ class Installation:
         """Those of a process that knows all three stores."""
         processes = self.setup.processes
         return processes["up" if "up" in processes else "control"].environment
+
+    @property
+    def data(self) -> Path:
+        """The folder of data of one process."""
+        return Path(self.settings["METERLINE_DATA_DIR"])
 
     def run(self, *command: str) -> str:
         """Run `meterline COMMAND` with the settings of the installation; what it said to stdout."""
@@ -185,16 +191,6 @@ def compare(question: Question, body: bytes, flights: int) -> None:
 def subject_of(delivered: Delivered) -> str:
     """Whose usage a delivery tells."""
     return str(json.loads(delivered.body)["query"]["subject"])
-
-
-def reported(deliveries: Sequence[Delivered]) -> list[tuple[str, ...]]:
-    """Subject, groups and value of each row that was delivered, in order."""
-    rows = []
-    for one in deliveries:
-        for entry in json.loads(one.body, parse_int=str, parse_float=str)["usage"]:
-            groups = (str(entry["groupBy"][key]) for key in ROUTE)
-            rows.append((str(entry["subject"]), *groups, str(entry["value"])))
-    return sorted(rows)
 
 
 def last_month(flights: int) -> tuple[str, str]:

@@ -8,12 +8,11 @@ from typing import Final
 from tests.journey.journey import SLUG
 from tests.journey.questions import JANUARY
 from tests.journey.setups import Servers
-from tests.recovery.disks import SECRET_KEY, put_key, wipe_folder, wipe_servers
+from tests.recovery.disks import SECRET_KEY, key_of, put_key, wipe_folder, wipe_servers
 from tests.recovery.ground import Ground
 from tests.recovery.installation import V3, Billed, Installation, last_month
 from tests.recovery.load import under_load
 from tests.recovery.steps import Steps
-from tests.upgrade.recording import DATA
 
 Way = Callable[[Ground, Servers, Steps], None]
 CLEAN: Final = "exact, audit clean"
@@ -27,7 +26,7 @@ def restored_embedded(ground: Ground, _servers: Servers, steps: Steps) -> None:
     late = _until_wiped(one, ground, archive, steps)
     with steps.step("wipe the folder of data"):
         key = wipe_folder(one)
-        put_key(one, key)
+        put_key(one.data, key)
     _restored(one, ground, archive, late, steps)
 
 
@@ -147,20 +146,13 @@ def _moved(
     before.stop()
     archive = ground.archive
     before.run("export", str(archive))
-    after = make(_key_of(before))
+    after = make(key_of(before))
     after.billed = before.billed
     assert after.run("import", str(archive)) == "", "no difference"
     return after
 
 
-def _key_of(one: Installation) -> str:
-    """The key of secrets: a setting on servers, a file in one process."""
-    if key := one.settings.get(SECRET_KEY):
-        return key
-    return (one.setup.folder / DATA / "secret.key").read_text().strip()
-
-
 def _with_key(one: Installation, key: str) -> Installation:
     """The same, with the key in its folder."""
-    put_key(one, key)
+    put_key(one.data, key)
     return one

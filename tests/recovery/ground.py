@@ -16,7 +16,7 @@ from tests.journey.setups import NOTHING, Servers, SetUp, distributed, embedded
 from tests.nursery.forked import ROOT
 from tests.recovery.installation import Installation
 
-PROGRAM: Final = (sys.executable, "-m", "tests.faults.process")  # `meterline`, with small slices
+PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).with_name("process.py")))
 PACE: Final[Mapping[str, str]] = {
     # rather than 65,536: slices of each partition are sealed before the half is sent
     SLICE_VARIABLE: "2000",

@@ -10,8 +10,8 @@ from tests.journey.feed import feeding
 from tests.journey.setups import SetUp
 
 BATCH: Final = 200
-PIECE: Final = 400
-PAUSE_S: Final = 0.1  # between two pieces: some 4,000 flights a second
+PIECE: Final = 200
+PAUSE_S: Final = 0.1  # between two pieces: some 2,000 flights a second
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,9 @@ MENDED = {
 }
 
 # Worlds of `make simulate` that showed what has a test of its own now: trimming, borders of slices,
-# a record of a block that was written again after it was forgotten, a catalogue that lagged.
-ONCE_FAILED = (603936366360, 269200052507, 26169410650, 693353727021, 231825703780)
+# a record of a block that was written again after it was forgotten, a catalogue that lagged. In the
+# last one a store forgot events of an open slice before a newer meter was folded from them.
+ONCE_FAILED = (603936366360, 269200052507, 26169410650, 693353727021, 231825703780, 764660140930)
 # Those that lose their store: whoever starts first may look before another gave the store its id.
 # A late first start named a store that another installation had by then: the next one is of a test.
 ONCE_FAILED_LOST = (893860928134, 467144884999)

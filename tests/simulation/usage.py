@@ -49,10 +49,6 @@ STAGES: Final = (
 _Answered = Callable[[Net, UsageQuery, Callable[[], None]], Awaitable[list[UsageRow]]]
 
 
-class DecidedTwice(Exception):
-    """Two rows of one identity and version differ."""
-
-
 class UsageState:
     """The tables. `first_at` says after how many writes a key was first in `events`."""
 
@@ -62,7 +58,8 @@ class UsageState:
         self.landed: dict[tuple[str, Identity], int] = {}  # by which write a row came to be
         self.tables: dict[str, dict[Identity, Any]] = {n: {} for stage in STAGES for n in stage}
         self.by_slice: dict[tuple[str, int, int], dict[Identity, Any]] = {}
-        self.told_apart: list[str] = []  # what `DecidedTwice` says
+        # tables, and two rows of one identity and version that differ
+        self.told_apart: list[tuple[str, Any, Any]] = []
         self.writes = 0
         self.life = 1  # which one it is: it is lost, and comes back, with a start
         self.met: Counter[str] = Counter()
@@ -73,6 +70,7 @@ class UsageState:
         self.forgets_share = 0.0
         self.forgets: random.Random | None = None  # whoever draws which rows are lost in silence
         self.partial: set[tuple[int, ...]] = set()  # slices and versions of flushes not all there
+        self.forgot_events: set[tuple[int, ...]] = set()  # slices
         self.pseudonyms: set[tuple[str, str]] = set()  # of names that were asked to be erased
 
     def forgets_by(self, rng: random.Random, share: float) -> None:
@@ -102,7 +100,7 @@ class UsageState:
                     self.met["a row came back that was erased"] += 1
                     self.redacted.discard((table, identity))
                 else:
-                    self.told_apart.append(f"{table}: {there} and then {row}")
+                    self.told_apart.append((table, there, row))
             self._set(table, identity, row)
             if table == "events":
                 self.first_at.setdefault(row.key, self.writes)
@@ -175,6 +173,8 @@ class UsageState:
         table = rng.choice([name for name, rows in left.items() if rows])
         left[table] = [row for row in left[table] if rng.random() < 0.3]
         self.partial |= {it[:4] for it in flush.accounts}
+        if table == "events":
+            self.forgot_events |= {it[:3] for it in flush.accounts}
         return Flush(**left)
 
     def replica(self, writes: int) -> "UsageState":

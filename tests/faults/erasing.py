@@ -92,7 +92,7 @@ def _dropped(bench: Bench, erasure: Any) -> None:
     """The log's retention passes: records are deleted as the broker would do it."""
 
     def done() -> bool:
-        asyncio.run(drop_sealed(*_stores(bench)))
+        asyncio.run(drop_sealed(*stores(bench)))
         time.sleep(1)
         return _state(bench, erasure) == "done"
 
@@ -113,14 +113,14 @@ def _judge(bench: Bench, name: str) -> None:
 
 
 def _found(bench: Bench, name: str) -> Iterator[str]:
-    yield from asyncio.run(everywhere(*_stores(bench), (name,)))
+    yield from asyncio.run(everywhere(*stores(bench), (name,)))
     for slot in bench.product.slots.values():
         for path in sorted((slot.folder / "seen").rglob("*")):
             if path.is_file() and name.encode() in path.read_bytes():
                 yield f"{slot.name}: {path.name}"
 
 
-def _stores(bench: Bench) -> tuple[setups.Servers, str]:
+def stores(bench: Bench) -> tuple[setups.Servers, str]:
     """The servers, and the name that the topic and the databases have there."""
     servers = bench.servers
     urls = setups.Servers(servers.kafka.url, servers.clickhouse.url, servers.postgres.url)

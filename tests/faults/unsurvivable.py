@@ -20,6 +20,7 @@ from aiokafka.structs import TopicPartition
 
 from meterline.backends.kafka.log import TOPIC_LOOK_S
 from tests.faults.bench import Bench
+from tests.faults.erasing import stores
 from tests.faults.events import METERS, event
 from tests.faults.installation import PARTITIONS, Servers, installed, make_meters
 from tests.faults.oracle import Oracle
@@ -27,6 +28,7 @@ from tests.faults.senders import UNKNOWN, Senders
 from tests.faults.settled import Rig
 from tests.faults.slot import Slot
 from tests.journey.deadline import until
+from tests.journey.everywhere import sealed_ends
 from tests.journey.processes import run_command
 from tests.journey.receiver import Receiver
 from tests.nursery.forked import ROOT
@@ -208,6 +210,8 @@ def _restored(servers: Servers, folder: Path, *, grown: bool) -> str:
             product.start("gateway-1")
             _send(bench, FIRST, LOST)
             _counted(bench)
+            if grown:  # it is known by what was sealed since the copy: nothing was before
+                until("each partition is sealed", COUNTED_WITHIN_S, lambda: _are_sealed(bench))
             aggregator.kill()
             kafka.kill()
             shutil.rmtree(kafka.folder / "data")
@@ -228,6 +232,11 @@ def _restored(servers: Servers, folder: Path, *, grown: bool) -> str:
             return words
     finally:
         kafka.stop()
+
+
+def _are_sealed(bench: Bench) -> bool:
+    """Whether each partition has sealed a slice."""
+    return len(asyncio.run(sealed_ends(*stores(bench)))) == PARTITIONS
 
 
 def _numberless(words: str) -> str:

@@ -62,19 +62,23 @@ async def _records(bootstrap: str, topic: str) -> list[bytes]:
         await consumer.stop()
 
 
+async def sealed_ends(servers: Servers, name: str) -> dict[int, int]:
+    """The offset up to which each partition is sealed, of those that are."""
+    dsn = servers.postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
+    connection = await asyncpg.connect(f"{dsn.rpartition('/')[0]}/{name}")
+    rows = await connection.fetch("SELECT partition, max(offset_end) FROM seals GROUP BY partition")
+    await connection.close()
+    return {partition: int(end) for partition, end in rows}
+
+
 async def drop_sealed(servers: Servers, name: str) -> None:
     """Delete what is sealed from the log, as the broker does with what is old. Counted is not
     enough: a worker that takes a partition on reads on from the last seal. That of a retention lies
     days back, so no operator loses what is not sealed yet.
     """
-    dsn = servers.postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
-    connection = await asyncpg.connect(f"{dsn.rpartition('/')[0]}/{name}")
-    sealed = await connection.fetch(
-        "SELECT partition, max(offset_end) FROM seals GROUP BY partition"
-    )
-    await connection.close()
+    ends = await sealed_ends(servers, name)
     admin = AIOKafkaAdminClient(bootstrap_servers=servers.kafka)
     await admin.start()
-    deleted = {TopicPartition(name, at): RecordsToDelete(before_offset=end) for at, end in sealed}
+    deleted = {TopicPartition(name, at): RecordsToDelete(end) for at, end in ends.items()}
     await admin.delete_records(deleted)
     await admin.close()

@@ -17,7 +17,7 @@ PREVIEW: Final[Any] = {
         "dimensions": {"origin": "$.origin"},
     },
     "from": "2013-01-01T00:00:00Z",
-    "to": "2013-03-01T00:00:00Z",
+    "to": "2013-01-15T00:00:00Z",  # on a slow machine all that may wait are still made in time
     "group_by_dimensions": ["origin"],
 }
 
@@ -32,7 +32,7 @@ def test_previews_beyond_their_number_are_told_to_come_back(journey: Journey) ->
         answers = list(threads.map(preview, range(READERS)))
     refused = [one for one in answers if one.status == 429]
     made = [one for one in answers if one.status == 200]
-    assert refused, "each takes a second or more, and they come together"
+    assert refused, "they come together, long before the first is made"
     assert len(made) >= AT_ONCE
     assert len(made) + len(refused) == READERS
     assert all(one.json["data"] == made[0].json["data"] for one in made)

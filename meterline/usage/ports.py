@@ -3,7 +3,7 @@
 The rules of `meterline.ports` hold here too.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
@@ -72,8 +72,17 @@ class UsageStore(SubjectUsageStore, Protocol):
         """Return where the store answers, which costs the same whatever it holds: for probes."""
         ...
 
-    async def accounts(self, log: int) -> AccountRow:
-        """The sum of all accounts of a log (partition and slice are 0, version the greatest)."""
+    async def accounts(
+        self,
+        log: int,
+        first: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> AccountRow:
+        """The sum of all accounts of a log (partition and slice are 0, version the greatest).
+
+        Of partitions in `first`, only of slices from there on; with `end`, only of partitions in
+        it, of slices below it.
+        """
         ...
 
     async def slice_events(

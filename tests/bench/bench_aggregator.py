@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
@@ -85,12 +85,17 @@ def started(
     return subprocess.Popen(command, env=environment)
 
 
+def id_of(number: int) -> str:
+    """The id of an event: as long for each, and spread over the partitions."""
+    return f"{number:012d}-{number * 2654435761 % 2**32:08x}"
+
+
 def event_text(number: int, minute: int) -> bytes:
     """An event of about 280 bytes, as it stands in the log."""
     return msgspec.json.encode(
         {
             "specversion": "1.0",
-            "id": f"{number:012d}-{number * 2654435761 % 2**32:08x}",
+            "id": id_of(number),
             "source": "bench",
             "type": "request",
             "subject": f"customer-{number % SUBJECTS}",
@@ -102,24 +107,29 @@ def event_text(number: int, minute: int) -> bytes:
     )
 
 
+def packs(
+    numbers: Iterable[int], partitions: int, minute_of: Callable[[int], int], size: int = PACK
+) -> Iterator[tuple[int, bytes]]:
+    """Events of these numbers in packs, each with its partition; what is not full comes at last."""
+    open_: list[list[bytes]] = [[] for _ in range(partitions)]
+    for number in numbers:
+        place = partition_of(identity_key("default", "bench", id_of(number)), partitions)
+        open_[place].append(event_text(number, minute_of(number)))
+        if len(open_[place]) == size:
+            yield place, encode_pack(open_[place])
+            open_[place] = []
+    yield from ((place, encode_pack(rest)) for place, rest in enumerate(open_) if rest)
+
+
 async def fill(log: KafkaLog, events: int = EVENTS) -> None:
     """Put the events into the log; two minutes of usage, as 5,000 events a second would be."""
-    packs: list[list[bytes]] = [[] for _ in range(log.partitions)]
     waiting: set[asyncio.Task[None]] = set()
-    for number in range(events):
-        text = event_text(number, number * 2 // events)
-        name = f"{number:012d}-{number * 2654435761 % 2**32:08x}"
-        place = partition_of(identity_key("default", "bench", name), log.partitions)
-        packs[place].append(text)
-        if len(packs[place]) == PACK:
-            waiting.add(asyncio.create_task(log.append(place, encode_pack(packs[place]))))
-            packs[place] = []
+    for place, value in packs(range(events), log.partitions, lambda number: number * 2 // events):
+        waiting.add(asyncio.create_task(log.append(place, value)))
         if len(waiting) >= 64:
             await asyncio.gather(*waiting)
             waiting.clear()
-    await asyncio.gather(
-        *waiting, *(log.append(at, encode_pack(rest)) for at, rest in enumerate(packs) if rest)
-    )
+    await asyncio.gather(*waiting)
 
 
 async def counted(settings: Settings, worker: psutil.Process) -> tuple[float, float, int]:

@@ -28,11 +28,10 @@ import psutil
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.kafka.log import KafkaLog
-from meterline.event import encode_pack, identity_key, partition_of
 from meterline.runtime.settings.reading import load_settings
 from meterline.runtime.wiring import adapters
 from meterline.usage import COUNTED_STATES
-from tests.bench.bench_aggregator import PACK, event_text, running, say, services, started
+from tests.bench.bench_aggregator import packs, running, say, services, started
 from tests.bench.bench_exactness import migrated, spread
 from tests.services.local import free_port
 
@@ -105,17 +104,9 @@ async def filled(first: int, events: int) -> str:
     async with AsyncExitStack() as stack:
         log = await adapters.open_log(load_settings(), stack)
         assert isinstance(log, KafkaLog)
-        packs: list[list[bytes]] = [[] for _ in range(log.partitions)]
-        for number in range(first, first + events):
-            name = f"{number:012d}-{number * 2654435761 % 2**32:08x}"
-            at = partition_of(identity_key("default", "bench", name), log.partitions)
-            packs[at].append(event_text(number, number * 60 // (first + events)))
-            if len(packs[at]) == PACK:
-                await log.append(at, encode_pack(packs[at]))
-                packs[at] = []
-        for at, rest in enumerate(packs):
-            if rest:
-                await log.append(at, encode_pack(rest))
+        end = first + events
+        for place, value in packs(range(first, end), log.partitions, lambda it: it * 60 // end):
+            await log.append(place, value)
         return log.id
 
 

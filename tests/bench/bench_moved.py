@@ -28,12 +28,11 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.kafka.log import KafkaLog
 from meterline.backends.rocksdb import RocksSeenStore
-from meterline.event import encode_pack, identity_key, partition_of
 from meterline.runtime.settings.reading import load_settings
 from meterline.runtime.wiring import adapters
 from meterline.window import DAY_MS
 from tests.bench.aged_seen import RECORD_KEYS, SeenKeys, appended, rows_made, sealed
-from tests.bench.bench_aggregator import METERS, event_text, ready, role, say, services
+from tests.bench.bench_aggregator import METERS, packs, ready, role, say, services
 from tests.simulation.raw import in_order
 
 KEYS: Final = 20_000_000
@@ -103,15 +102,10 @@ class Moved:
 
     async def feed(self) -> None:
         """Events for all partitions, until cancelled."""
-        packs: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-        for number in itertools.count():
-            name = f"{number:012d}-{number * 2654435761 % 2**32:08x}"
-            place = partition_of(identity_key("default", "bench", name), PARTITIONS)
-            packs[place].append(event_text(number, number // 60_000 % 60))
-            if len(packs[place]) == PACK:
-                await self.log.append(place, encode_pack(packs[place]))
-                packs[place] = []
-                await asyncio.sleep(APPEND_EVERY_S)
+        endless, minute_of = itertools.count(), lambda number: number // 60_000 % 60
+        for place, value in packs(endless, PARTITIONS, minute_of, PACK):
+            await self.log.append(place, value)
+            await asyncio.sleep(APPEND_EVERY_S)
 
     def worker(self) -> subprocess.Popen[bytes]:
         """A worker with a name of its own. Its folder outlives it."""

@@ -29,14 +29,13 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.backends.control_store.migrate import migrate
 from meterline.backends.telemetry.prometheus import PrometheusRecorder
-from meterline.event import encode_pack, identity_key, partition_of
 from meterline.http.scrape import Scrape
 from meterline.ports import SILENT
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring import adapters, counting
 from meterline.runtime.wiring.adapters import CLOCK, OpenLog
 from meterline.runtime.wiring.telemetry import Telemetry
-from tests.bench.bench_aggregator import METERS, PACK, event_text
+from tests.bench.bench_aggregator import METERS, packs
 from tests.bench.timed_recorder import TimedRecorder
 
 WAYS: Final = ("without", "with", "without again")
@@ -96,17 +95,9 @@ async def opened(folder: Path, server: str, *, measured: bool) -> AsyncIterator[
 
 async def fill(log: OpenLog, first: int) -> None:
     """Put the events of a turn into a log."""
-    packs: list[list[bytes]] = [[] for _ in range(log.partitions)]
-    for number in range(first, first + EVENTS):
-        name = f"{number:012d}-{number * 2654435761 % 2**32:08x}"
-        place = partition_of(identity_key("default", "bench", name), log.partitions)
-        packs[place].append(event_text(number, number // EVENTS % 60))
-        if len(packs[place]) == PACK:
-            await log.append(place, encode_pack(packs[place]))
-            packs[place] = []
-    for place, rest in enumerate(packs):
-        if rest:
-            await log.append(place, encode_pack(rest))
+    numbers = range(first, first + EVENTS)
+    for place, value in packs(numbers, log.partitions, lambda number: number // EVENTS % 60):
+        await log.append(place, value)
 
 
 async def scraped(telemetry: Telemetry) -> float:

@@ -20,6 +20,7 @@ from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.migrate import migrate
 from tests.conftest import made_ready
 from tests.contract.usage.sharded import ALSO_SHARDED, connected, opened
+from tests.services.ready import postgres_dsn
 from tests.services.shards import Shards, shards
 
 DATABASES: Final = ("sqlite", "postgresql")
@@ -33,14 +34,9 @@ async def fresh_database(server: str, template: str = "template0") -> AsyncItera
     engine = create_async_engine(make_url(server), isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
         await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
-        yield _named(server, name)
+        yield postgres_dsn(server, name)
         await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     await engine.dispose()
-
-
-def _named(server: str, name: str) -> str:
-    url = make_url(server).set(drivername="postgresql", database=name)
-    return url.render_as_string(hide_password=False)
 
 
 @pytest.fixture(params=DATABASES)
@@ -64,7 +60,7 @@ def migrated_template(postgres: str) -> str:
             await connection.execute(text(f"DROP DATABASE IF EXISTS {name}"))
             await connection.execute(text(f"CREATE DATABASE {name}"))
         await engine.dispose()
-        database = open_database(_named(postgres, name))
+        database = open_database(postgres_dsn(postgres, name))
         await migrate(database)
         await database.close()
 

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaConnectionError
 
+from tests.services.ready import postgres_dsn
 from tests.services.service import Service
 
 
@@ -68,7 +69,7 @@ async def test_clickhouse_keeps_inserted_rows_when_killed(clickhouse_service: Se
 
 async def test_postgres_keeps_committed_rows_when_killed(postgres_service: Service) -> None:
     table = fresh_name()
-    dsn = postgres_service.url.replace("postgresql+asyncpg://", "postgresql://", 1)
+    dsn = postgres_dsn(postgres_service.url)
     connection = await asyncpg.connect(dsn)
     await connection.execute(f"CREATE TABLE {table} (n bigint primary key)")
     await connection.execute(f"INSERT INTO {table} SELECT generate_series(1, 1000)")

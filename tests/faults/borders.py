@@ -13,6 +13,7 @@ from tests.faults.bench import Bench
 from tests.faults.installation import PARTITIONS, Installation
 from tests.faults.kills import Fault
 from tests.journey.deadline import until
+from tests.services.ready import postgres_dsn
 
 MOVED_WITHIN_S: Final = 90.0  # a slice is filled, sealed, and then committed within seconds
 
@@ -73,7 +74,7 @@ def _are_borders(product: Installation, offsets: Mapping[int, int]) -> None:
 
 async def _sealed(url: str) -> set[tuple[int, int]]:
     """Partition and end of every sealed slice."""
-    connection = await asyncpg.connect(url.replace("postgresql+asyncpg://", "postgresql://", 1))
+    connection = await asyncpg.connect(postgres_dsn(url))
     try:
         rows = await connection.fetch("SELECT partition, offset_end FROM seals")
     finally:

@@ -6,7 +6,6 @@ no difference.
 import json
 import os
 import secrets
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,9 +15,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tests.journey.client import Server
-from tests.journey.deadline import until
 from tests.journey.processes import PROGRAM, why_silent
-from tests.journey.setups import COMPOSED, Servers, SetUp, distributed, started
+from tests.journey.setups import COMPOSED, Servers, SetUp, distributed, started, stopped
 from tests.services.container import docker_answers
 from tests.services.local import LocalService, free_port
 from tests.services.service import ServiceError
@@ -42,7 +40,6 @@ WITHIN_THIS_MACHINE: Final = {
         "METERLINE_WEBHOOK_NETWORKS_ALLOWED": "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16"
     },
 }
-WITHIN_S: Final = 120.0
 UP_WITHIN_S: Final = 800.0  # images are fetched, and ours is built
 
 
@@ -100,13 +97,7 @@ class Processes:
 
     def stop(self, name: str) -> int:
         """See `Composed.stop`."""
-        process = self.setup.processes[name]
-        os.kill(process.pid, signal.SIGTERM)
-        until(f"{name} ends", WITHIN_S, lambda: process.ended() is not None)
-        code = process.ended()
-        process.kill()
-        assert code is not None
-        return code
+        return stopped(self.setup.processes[name])
 
     def kill(self, name: str) -> None:
         """See `Composed.kill`."""

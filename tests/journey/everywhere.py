@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tests.journey.setups import PARTITIONS, Servers
+from tests.services.ready import postgres_dsn
 
 
 async def everywhere(servers: Servers, name: str, texts: Sequence[str]) -> list[str]:
@@ -15,8 +16,7 @@ async def everywhere(servers: Servers, name: str, texts: Sequence[str]) -> list[
     databases and of the topic.
     """
     found = []
-    dsn = servers.postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
-    connection = await asyncpg.connect(f"{dsn.rpartition('/')[0]}/{name}")
+    connection = await asyncpg.connect(postgres_dsn(servers.postgres, name))
     tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     for (table,) in tables:
         for row in await connection.fetch(f"SELECT * FROM {table}"):
@@ -64,8 +64,7 @@ async def _records(bootstrap: str, topic: str) -> list[bytes]:
 
 async def sealed_ends(servers: Servers, name: str) -> dict[int, int]:
     """The offset up to which each partition is sealed, of those that are."""
-    dsn = servers.postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
-    connection = await asyncpg.connect(f"{dsn.rpartition('/')[0]}/{name}")
+    connection = await asyncpg.connect(postgres_dsn(servers.postgres, name))
     rows = await connection.fetch("SELECT partition, max(offset_end) FROM seals GROUP BY partition")
     await connection.close()
     return {partition: int(end) for partition, end in rows}

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import secrets
+import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -16,8 +18,10 @@ import yaml
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.journey.client import Server
+from tests.journey.deadline import until
 from tests.journey.processes import PROGRAM, forked, role_process, run_command
 from tests.services.local import Begin, LocalService, free_port
+from tests.services.ready import postgres_dsn
 
 COMPOSE: dict[str, Any] = yaml.safe_load(
     (Path(__file__).resolve().parents[2] / "deploy/compose.yaml").read_text()
@@ -39,6 +43,7 @@ PARTITIONS = "4"  # as embedded by default, so that both cut the load alike
 LOOPBACK = "127.0.0.0/8"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 METERLINE = (str(PROGRAM),)
+ENDED_WITHIN_S = 120.0
 
 
 def command_of(role: str) -> list[str]:
@@ -205,14 +210,25 @@ async def _make_topic(bootstrap: str, name: str) -> None:
 
 def fresh_database(postgres: str, name: str) -> str:
     """Make a database; its URL as the product takes it."""
-    dsn = postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
 
     async def make() -> None:
-        connection = await asyncpg.connect(dsn)
+        connection = await asyncpg.connect(postgres_dsn(postgres))
         try:
             await connection.execute(f"CREATE DATABASE {name}")
         finally:
             await connection.close()
 
     asyncio.run(make())
-    return f"{dsn.rpartition('/')[0]}/{name}"
+    return postgres_dsn(postgres, name)
+
+
+def stopped(process: LocalService) -> int:
+    """Tell a process to stop, as an operator does; its exit code, once it has ended. Its folder
+    stays.
+    """
+    os.kill(process.pid, signal.SIGTERM)
+    until(f"{process.name} ends", ENDED_WITHIN_S, lambda: process.ended() is not None)
+    code = process.ended()
+    process.kill()
+    assert code is not None, process.name
+    return code

@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.journey.setups import Servers
 from tests.recovery.installation import Installation
+from tests.services.ready import postgres_dsn
 from tests.upgrade.servers import Place
 
 SECRET_KEY: Final = "METERLINE_SECRET_KEY"
@@ -54,8 +55,7 @@ def wipe_servers(one: Installation, servers: Servers) -> str:
 
 async def _drop(place: Place) -> None:
     """Remove the database of the control store, and the topic."""
-    dsn = place.servers.postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
-    connection = await asyncpg.connect(dsn)
+    connection = await asyncpg.connect(postgres_dsn(place.servers.postgres))
     try:
         await connection.execute(f"DROP DATABASE {place.name} WITH (FORCE)")
     finally:

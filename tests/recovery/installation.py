@@ -1,8 +1,6 @@
 """An installation that counts flights: what it is told, and what it must answer."""
 
 import json
-import os
-import signal
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -28,11 +26,10 @@ from tests.journey.oracle import ALL_FLIGHTS, LATE_METER, Asked, expected, table
 from tests.journey.processes import run_command
 from tests.journey.questions import ALL, QUESTIONS, ROUTE, Question
 from tests.journey.receiver import Delivered, Mailbox
-from tests.journey.setups import SetUp
+from tests.journey.setups import SetUp, stopped
 from tests.services.local import LocalService
 
 V3: Final = "/api/v3/metering"
-ENDED_WITHIN_S: Final = 120.0
 COUNTED_WITHIN_S: Final = 900.0  # on a machine that does something else too
 
 
@@ -165,10 +162,7 @@ class Installation:
 
 def stop(process: LocalService) -> None:
     """Stop a process as an operator does. It ends well, and its folder stays."""
-    os.kill(process.pid, signal.SIGTERM)
-    until(f"{process.name} ends", ENDED_WITHIN_S, lambda: process.ended() is not None)
-    assert process.ended() == 0, process.name
-    process.kill()
+    assert stopped(process) == 0, process.name
 
 
 def asked_about(flights: int) -> Sequence[Question]:

@@ -21,7 +21,12 @@ from tests.services.given import GivenService
 from tests.services.kafka import local_kafka
 from tests.services.local import LocalService
 from tests.services.postgres import local_postgres
-from tests.services.ready import clickhouse_problem, kafka_problem, postgres_problem
+from tests.services.ready import (
+    clickhouse_problem,
+    kafka_problem,
+    postgres_dsn,
+    postgres_problem,
+)
 from tests.services.service import Service
 
 
@@ -109,7 +114,7 @@ def setting_line(kind: str, url: str) -> str:
     """Return `METERLINE_<SETTING>=<url>` as the product reads it."""
     if kind == "kafka":
         url = f"kafka://{url}"
-    return f"{CHOICES[kind].setting}={url.replace('postgresql+asyncpg://', 'postgresql://', 1)}"
+    return f"{CHOICES[kind].setting}={postgres_dsn(url)}"
 
 
 @cache

@@ -37,7 +37,15 @@ def postgres_problem(url: str) -> str | None:
     """Connect and SELECT 1; `url` in SQLAlchemy's spelling."""
     parts = urlsplit(url)
     refused = _tcp_problem(parts.hostname or "127.0.0.1", parts.port or 5432)
-    return refused or _run(_postgres(url.replace("postgresql+asyncpg://", "postgresql://", 1)))
+    return refused or _run(_postgres(postgres_dsn(url)))
+
+
+def postgres_dsn(url: str, database: str | None = None) -> str:
+    """Return the URL as asyncpg and the product take it; of another database of the server, where
+    one is named.
+    """
+    dsn = url.replace("postgresql+asyncpg://", "postgresql://", 1)
+    return dsn if database is None else f"{dsn.rpartition('/')[0]}/{database}"
 
 
 async def _kafka(bootstrap: str) -> str | None:

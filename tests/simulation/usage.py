@@ -6,7 +6,15 @@ write: two rows of one identity and version must be the same bytes.
 
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import Any, Final
 
@@ -33,6 +41,7 @@ from meterline.usage import (
     counted,
 )
 from meterline.window import MINUTE_MS
+from tests.accounted import added_up
 from tests.portions import InPortions, values_among
 from tests.simulation.answers import aggregate_of, key_of, usage_row
 from tests.simulation.hours import Hours, answers, is_hidden
@@ -209,11 +218,6 @@ class UsageState:
     def account(self, slice_id: SliceId) -> AccountRow | None:
         return self.tables["accounts"].get(tuple(slice_id))
 
-    def accounts(self, log: int) -> AccountRow:
-        rows = [row for row in self.tables["accounts"].values() if row.log == log]
-        sums = [sum(row[at] for row in rows) for at in range(4, 9)]
-        return AccountRow(log, 0, 0, max((row.version for row in rows), default=0), *sums)
-
     def slice_events(
         self, slice_id: SliceId, types: Sequence[tuple[str, str]] | None
     ) -> list[EventRow]:
@@ -299,8 +303,16 @@ class SimulatedUsage(InPortions):
     async def answers(self) -> None:
         await self._net.call("usage.answers", self._state.read)
 
-    async def accounts(self, log: int) -> AccountRow:
-        return await self._net.call("usage.accounts", lambda: self._state.accounts(log))
+    async def accounts(
+        self,
+        log: int,
+        first: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> AccountRow:
+        return await self._net.call(
+            "usage.accounts",
+            lambda: added_up(log, self._state.tables["accounts"].values(), first, end),
+        )
 
     async def slice_events(
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None

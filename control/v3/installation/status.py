@@ -18,6 +18,7 @@ from control.handlers import OfStores, Operation
 from control.in_time import in_time
 from control.shapes.optional_members import instant
 from control.stores import Stores
+from control.v3.installation.account_sum import AccountSum
 from control.v3.installation.backfill import (
     StatusBackfillShown,
     backfill_of,
@@ -206,6 +207,10 @@ _EXAMPLE: Final = {
 class V3Status(OfStores, tag="Status"):
     """The handler of the status."""
 
+    def __init__(self, stores: Stores) -> None:
+        super().__init__(stores)
+        self._account = AccountSum(stores)
+
     @Operation(
         id="get-status",
         route="GET /status",
@@ -217,7 +222,7 @@ class V3Status(OfStores, tag="Status"):
     )
     async def status(self, call: Call[NoParameters, None]) -> web.Response:
         """200 always; what parts that do not answer would tell is null."""
-        found = await findings(self._stores)
+        found = await _findings(self._stores, self._account)
         log = self._stores.log
         shown = _overall(found, log.partitions, self._stores.now_ms)
         if Scope.OPERATE in call.principal.scopes:  # the rest belongs to no namespace
@@ -225,13 +230,13 @@ class V3Status(OfStores, tag="Status"):
         return json_response(shown)
 
 
-async def findings(stores: Stores) -> Findings:
+async def _findings(stores: Stores, account: AccountSum) -> Findings:
     """Ask every part."""
     found = Findings()
     await _ask_layout(stores, found)
     await _ask_log(stores, found)
     await _ask_control(stores, found)  # after the ends
-    await _ask_usage(stores, found)  # at last: of whoever is caught up, the account is whole
+    await _ask_usage(account, found)  # at last: of whoever is caught up, the account is whole
     return found
 
 
@@ -252,8 +257,8 @@ async def _ask_log(stores: Stores, found: Findings) -> None:
         found.begins = await found.part("log", all_of([stores.log.begin(n) for n in numbers]))
 
 
-async def _ask_usage(stores: Stores, found: Findings) -> None:
-    found.account = await found.part("usage", stores.usage.accounts(stores.log.number))
+async def _ask_usage(account: AccountSum, found: Findings) -> None:
+    found.account = await found.part("usage", account.now())
 
 
 async def _ask_flushed(stores: Stores, found: Findings) -> NewestRevisions | None:

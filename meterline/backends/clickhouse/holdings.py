@@ -10,6 +10,7 @@ from meterline.backends.clickhouse.blocks.sql import BY_NAME
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.backends.clickhouse.usage.slices import slices_from
 from meterline.usage import (
     BY_PERIOD,
     NEWEST_SLICES,
@@ -65,7 +66,8 @@ class ClickHouseHoldings:
     async def newest(self, log: int, after: Mapping[int, int]) -> dict[int, list[int]]:
         """See `meterline.usage.NewestSlices`."""
         parameters = {"log": log, "most": NEWEST_SLICES}
-        question = QUERIES["newest_slices"].replace("{behind}", _behind(after))
+        behind = slices_from({number: last + 1 for number, last in after.items()})
+        question = QUERIES["newest_slices"].replace("{wanted}", behind)
         found: dict[int, list[int]] = defaultdict(list)
         for server in self._connection.servers:
             for partition, slice_ in await server.query(question, parameters):
@@ -146,17 +148,6 @@ class ClickHousePeriods:
                 f"ALTER TABLE {period.table} DROP PARTITION ID '{period.name}'"
                 " SETTINGS max_partition_size_to_drop = 0"
             )
-
-
-def _behind(after: Mapping[int, int]) -> str:
-    """The slices behind those named, and all of other partitions, as a condition by which the key
-    of the table finds them.
-    """
-    if not after:
-        return "true"
-    parts = [f"(partition = {number} AND slice > {last})" for number, last in after.items()]
-    others = ", ".join(map(str, after))
-    return " OR ".join([*parts, f"partition NOT IN ({others})"])
 
 
 def _found(rows: Rows) -> dict[str, dict[str, int]]:

@@ -62,7 +62,7 @@ FROM accounts FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} 
 
 -- name: accounts
 SELECT max(version), sum(received), sum(new), sum(duplicate), sum(conflict), sum(invalid)
-FROM accounts FINAL WHERE log = {log:UInt16};
+FROM accounts FINAL WHERE log = {log:UInt16} AND ({wanted});
 
 -- name: slice_events
 -- All versions of an event row are the same bytes, so one per identity is enough and FINAL is not needed.
@@ -183,7 +183,7 @@ GROUP BY partition, slice;
 
 -- name: newest_slices
 -- The last slices of each partition that have an account, sealed or not: of those that are asked for.
-SELECT partition, slice FROM accounts WHERE log = {log:UInt16} AND ({behind})
+SELECT partition, slice FROM accounts WHERE log = {log:UInt16} AND ({wanted})
 GROUP BY partition, slice ORDER BY partition, slice DESC LIMIT {most:UInt16} BY partition;
 
 -- name: newest_revision

@@ -2,7 +2,14 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager
 from operator import attrgetter, itemgetter
 from typing import Any, Final
@@ -24,6 +31,7 @@ from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.schema import define, missing
 from meterline.backends.clickhouse.several.replicated import ReplicatedConnection
 from meterline.backends.clickhouse.usage.answer import answer, portions, total
+from meterline.backends.clickhouse.usage.slices import slices_below, slices_from
 from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot, Reader
 from meterline.backends.clickhouse.usage.sql import rejected_statement
 from meterline.backends.clickhouse.usage.statement import Part
@@ -185,9 +193,16 @@ class ClickHouseUsageStore:
         """See the port."""
         await self._asking.query("SELECT 1", {})
 
-    async def accounts(self, log: int) -> AccountRow:
-        """The sum over all slices of a log."""
-        rows = await self._asking.query(QUERIES["accounts"], {"log": log})
+    async def accounts(
+        self,
+        log: int,
+        first: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> AccountRow:
+        """See the port."""
+        wanted = slices_from(first or {}) if end is None else slices_below(end)
+        statement = QUERIES["accounts"].replace("{wanted}", wanted)
+        rows = await self._asking.query(statement, {"log": log})
         version, *counts = rows[0]
         return AccountRow(log, 0, 0, version, *counts)
 

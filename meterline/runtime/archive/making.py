@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from aggregator.catch_up import check_nothing_lost
+from aggregator.catch_up import check_all_counted
 from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
 from meterline.backends.control_store.migrations.migrated import check_migrated
 from meterline.runtime.archive.files import Tell
@@ -20,8 +20,9 @@ from meterline.runtime.wiring.adapters import CLOCK, Opened
 def source_of(settings: Settings, opened: Opened) -> Source:
     """The stores of a process that has them open."""
     usage, losses = ClickHouseArchive(opened.connection), settings.losses_accepted
-    check = partial(check_nothing_lost, opened.log, opened.usage, losses_accepted=losses)
-    return Source(opened.log, opened.database, usage, check, CLOCK)
+    log, progress = opened.log, opened.stores.progress
+    check = partial(check_all_counted, log, opened.usage, progress, losses_accepted=losses)
+    return Source(log, opened.database, usage, check, CLOCK)
 
 
 async def make_backup(folder: Path, settings: Settings, opened: Opened, tell: Tell) -> None:

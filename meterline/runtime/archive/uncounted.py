@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
 from aggregator.catch_up import ends_early
 from meterline.event import Log, Record
-from meterline.limits import ARCHIVE_RECORDS
-from meterline.ports import Unsuitable
+from meterline.limits import ARCHIVE_LOG_TRIES, ARCHIVE_LOOK_S, ARCHIVE_RECORDS
+from meterline.ports import Unavailable, Unsuitable
 from meterline.runtime.archive.files import Lines, NewArchive
 from meterline.runtime.archive.manifest import (
     LOG,
@@ -21,8 +22,9 @@ from meterline.runtime.archive.manifest import (
 )
 
 # Of a partition, where counting begins and where the log does: raises `Unsuitable` unless what lies
-# between had no events, or its loss was accepted.
+# between had no events, or its loss was accepted; `CountedMeanwhile` if it is counted by now.
 NothingLost = Callable[[int, int, int], Awaitable[None]]
+T = TypeVar("T")
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -40,27 +42,43 @@ async def write_log(
 ) -> ArchivedLog:
     """Write of each partition what is not sealed yet, up to its end as it is now.
 
-    Raises `Unavailable`, and `Unsuitable` where some of it expired.
+    Raises `Unavailable`, as `CountedMeanwhile` where some of it was counted and dropped since;
+    `Unsuitable` where some of it expired.
     """
     found = []
     for partition in range(log.partitions):
         counted = sealed.get(partition, 0)
-        end = await log.end(partition)
+        end = await _asked(partial(log.end, partition))
         if end < counted:
             raise ends_early(partition, end, counted)
-        begin = await log.begin(partition)
+        begin = await _asked(partial(log.begin, partition))
         if begin > counted:
-            try:
-                await nothing_lost(partition, counted, begin)
-            except Unsuitable as error:
-                raise expired(partition, begin, counted) from error
+            await _check_gone(nothing_lost, partition, counted, begin)
         stretch = Stretch(first_of(begin, counted), end, counted)
         with archive.file(f"{LOG}/{partition}.ndjson.gz") as lines:
             found.append(await _partition(log, partition, stretch, lines, now_ms))
-        begins = await log.begin(partition)
+        begins = await _asked(partial(log.begin, partition))
         if begins > max(begin, counted):  # perhaps before it was read
+            await _check_gone(nothing_lost, partition, counted, begins)
             raise expired(partition, begins, max(begin, counted))
     return ArchivedLog(log.id, log.number, found)
+
+
+async def _asked(ask: Callable[[], Awaitable[T]]) -> T:
+    """What the log answers. A busy one is asked again: all tables were written before."""
+    for _ in range(ARCHIVE_LOG_TRIES - 1):
+        try:
+            return await ask()
+        except Unavailable:
+            await asyncio.sleep(ARCHIVE_LOOK_S)
+    return await ask()
+
+
+async def _check_gone(nothing_lost: NothingLost, partition: int, counted: int, begin: int) -> None:
+    try:
+        await nothing_lost(partition, counted, begin)
+    except Unsuitable as error:
+        raise expired(partition, begin, counted) from error
 
 
 async def _partition(
@@ -69,7 +87,7 @@ async def _partition(
     first, end, counted = stretch.first, stretch.end, stretch.counted
     offset = first
     while offset < end:
-        records = await log.read(partition, offset, ARCHIVE_RECORDS)
+        records = await _asked(partial(log.read, partition, offset, ARCHIVE_RECORDS))
         if not records:
             break
         if offset == stretch.first < counted <= records[0].offset:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from aggregator.catch_up import CountedMeanwhile
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrations.migrated import newest, number_of
@@ -31,6 +32,7 @@ from meterline.runtime.archive.manifest import (
     CONTROL,
     FORMAT,
     USAGE,
+    ArchivedLog,
     Manifest,
 )
 from meterline.runtime.archive.uncounted import NothingLost, write_log
@@ -122,9 +124,7 @@ async def _written(archive: NewArchive, source: Source, tell: Tell) -> Manifest:
     # recorded before it begins: what was not begun by now was there when it was read
     if await source.database.read(whole.minutes_begun) != moment.minutes:
         raise _Overtaken("usage by minute was dropped meanwhile")
-    log = await write_log(archive, source.log, moment.sealed, source.nothing_lost, began_ms)
-    waiting = sum(one.end - one.first for one in log.partitions)
-    tell(f"log: {waiting:,} records that are not counted yet")
+    log = await _log(archive, source, moment, began_ms, tell)
     await _check_not_overtaken(source, moment, layout)
     if source.clock.now_ms() - began_ms > ARCHIVE_MS_MAX:
         raise Unsuitable(
@@ -223,3 +223,16 @@ async def _usage(
             if not kept.issuperset(moment.blocks):
                 raise _Overtaken("sums by hour and day were merged and dropped meanwhile")
     return tables
+
+
+async def _log(
+    archive: NewArchive, source: Source, moment: whole.Moment, began_ms: int, tell: Tell
+) -> ArchivedLog:
+    """What the control store did not speak of as counted."""
+    try:
+        log = await write_log(archive, source.log, moment.sealed, source.nothing_lost, began_ms)
+    except CountedMeanwhile as error:
+        raise _Overtaken("records were counted, and dropped from the log, meanwhile") from error
+    waiting = sum(one.end - one.first for one in log.partitions)
+    tell(f"log: {waiting:,} records that are not counted yet")
+    return log

@@ -10,6 +10,7 @@ import asyncpg
 from tests.contract.connections.authority import Authority
 from tests.services.local import LocalService
 from tests.services.postgres import local_postgres_with_tls
+from tests.services.ready import postgres_dsn
 
 USER: Final = "meterline"
 PASSWORD: Final = "first-password"
@@ -47,8 +48,7 @@ def secured_postgres(authority: Authority, folder: Path) -> LocalService:
 
 async def as_admin(service: LocalService, *statements: str) -> None:
     """Run statements as the user of the tests."""
-    url = service.url.replace("postgresql+asyncpg://", "postgresql://", 1)
-    connection = await asyncpg.connect(url)
+    connection = await asyncpg.connect(postgres_dsn(service.url))
     try:
         for statement in statements:
             await connection.execute(statement)

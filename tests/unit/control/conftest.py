@@ -1,7 +1,7 @@
 """The control API over real SQLite stores, and a usage store that answers what the test put in."""
 
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,11 +47,12 @@ from meterline.usage import (
     UsageQuery,
     UsageRow,
 )
+from tests.accounted import added_up
 from tests.openapi import documented
 from tests.portions import InPortions, values_among
 
 NOW_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
-NOTHING = AccountRow(1, 0, 0, 0, 0, 0, 0, 0, 0)
+Slices = Mapping[int, int] | None
 Client = TestClient[web.Request, web.Application]
 
 
@@ -76,7 +77,8 @@ class ShelfUsage(InPortions):
     event_queries: list[EventQuery] = field(default_factory=list)
     subjects: list[EventSubject] = field(default_factory=list)
     subject_queries: list[SubjectQuery] = field(default_factory=list)
-    account_row: AccountRow = NOTHING
+    account_rows: list[AccountRow] = field(default_factory=list)
+    accounts_asked: list[tuple[Slices, Slices]] = field(default_factory=list)  # first, end
     asked: list[UsageQuery] = field(default_factory=list)
     away: bool = False
     block_rows: int = 1_000
@@ -133,10 +135,16 @@ class ShelfUsage(InPortions):
         if self.away:
             raise Unavailable("usage store: connection refused")
 
-    async def accounts(self, log: int) -> AccountRow:
+    async def accounts(
+        self,
+        log: int,
+        first: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> AccountRow:
         if self.away:
             raise Unavailable("usage store: connection refused")
-        return self.account_row._replace(log=log)
+        self.accounts_asked.append((first, end))
+        return added_up(log, self.account_rows, first, end)
 
     async def write(self, flush: Flush) -> None:
         raise AssertionError(f"control writes no usage: {flush}")

@@ -11,7 +11,7 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.event import Layout
 from meterline.http.gate import Gate
-from meterline.limits import CATCH_UP_STALE_MS
+from meterline.limits import CATCH_UP_STALE_MS, SEALED_ACCOUNT_MS
 from meterline.ports import Unavailable
 from meterline.usage import AccountRow, CatchingUp, Seal, SliceDifference, SliceId, TableDifference
 from meterline.window import rfc3339
@@ -169,7 +169,7 @@ async def test_slices_that_differ_are_counted_with_what_to_do_until_they_are_men
 
 async def test_completeness_account_and_freshness_are_shown(api: Api) -> None:
     progress = api.stores.progress
-    api.usage.account_row = AccountRow(1, 0, 0, 77, 10, 6, 2, 1, 1)
+    api.usage.account_rows = [AccountRow(1, 0, 0, 77, 10, 6, 2, 1, 1)]
     await progress.complete(1, 0, {0: NOW_MS - 5_000})
     await progress.complete(1, 0, {1: NOW_MS - 2_000})
     status = await _status(api)
@@ -271,3 +271,29 @@ async def test_a_part_that_hangs_does_not_hang_the_answer(
     assert "3 s" in status["unavailable"][0]["reason"]
     assert status["account"] is not None
     assert status["partitions"][0]["begin"] is None
+
+
+async def test_sealed_slices_are_added_up_seldom(api: Api) -> None:
+    """What they cost grows with all that was ever counted."""
+
+    async def received() -> int:
+        return int((await _status(api))["account"]["received"])
+
+    api.usage.account_rows = [
+        AccountRow(1, partition, slice_, 0, 1 << at, 1 << at, 0, 0, 0)
+        for at, (partition, slice_) in enumerate([(0, 0), (0, 7), (0, 9), (1, 0)])
+    ]
+    asked = api.usage.accounts_asked
+    await api.stores.progress.seal(Seal(1, 0, 0, 7, events=1, catalogue=0, append_ms=1))
+    assert await received() == 0b1111
+    assert asked[0] == (None, {0: 7})
+    assert set(map(str, asked[1:])) == {str(({0: 7}, None))}
+    api.usage.account_rows.append(AccountRow(1, 0, 11, 0, 16, 16, 0, 0, 0))
+    await api.stores.progress.seal(Seal(1, 0, 7, 9, events=1, catalogue=0, append_ms=2))
+    asked.clear()
+    assert await received() == 0b11111, "it is sealed, and counts among those since"
+    assert set(map(str, asked)) == {str(({0: 7}, None))}
+    api.clock.at_ms += SEALED_ACCOUNT_MS
+    asked.clear()
+    assert await received() == 0b11111
+    assert asked[:2] == [(None, {0: 9}), ({0: 9}, None)]

@@ -128,8 +128,13 @@ class CellUsage(InPortions):
     async def answers(self) -> None:
         raise AssertionError("the dispatcher asks for rows, not for answers")
 
-    async def accounts(self, log: int) -> AccountRow:
-        raise AssertionError(f"the dispatcher asks for no account: {log}")
+    async def accounts(
+        self,
+        log: int,
+        first: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> AccountRow:
+        raise AssertionError(f"the dispatcher asks for no account: {log} {first} {end}")
 
     async def slice_events(
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None

@@ -6,9 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aggregator.catch_up import LogTruncated
+from aggregator.catch_up import CountedMeanwhile, LogTruncated
 from meterline.event import Record, RecordKind
-from meterline.ports import Unsuitable
+from meterline.limits import ARCHIVE_LOG_TRIES
+from meterline.ports import Unavailable, Unsuitable
 from meterline.runtime.archive.files import Archive, NewArchive
 from meterline.runtime.archive.manifest import Stretch, without_gaps
 from meterline.runtime.archive.uncounted import ArchivedRecord, NothingLost, write_log
@@ -24,6 +25,8 @@ class OnePartition:
     begins: int
     ends: int
     expires: int = 0  # before this offset, at the next reading
+    busy: int = 0  # questions in a row that are not answered in time
+    asked: int = 0
     id: str = "log"
     number: int = 1
     partitions: int = 1
@@ -32,15 +35,24 @@ class OnePartition:
     async def append(self, *_: object, **__: object) -> None:
         raise AssertionError("a backup appends nothing")
 
+    def _ask(self) -> None:
+        self.asked += 1
+        if self.busy:
+            self.busy -= 1
+            raise Unavailable("the log was not written in time")
+
     async def read(self, partition: int, offset: int, records_max: int) -> list[Record]:
+        self._ask()
         self.begins = max(self.begins, self.expires)
         offsets = range(max(offset, self.begins), self.ends)[:records_max]
         return [Record(partition, it, 10 * it, RecordKind.PACK, b"[1]", self.id) for it in offsets]
 
     async def begin(self, *_: object, **__: object) -> int:
+        self._ask()
         return self.begins
 
     async def end(self, *_: object, **__: object) -> int:
+        self._ask()
         return self.ends
 
     async def trim(self, *_: object, **__: object) -> None:
@@ -126,6 +138,32 @@ async def test_records_that_expire_while_they_are_read_end_a_backup(
 ) -> None:
     with pytest.raises(Unsuitable, match=rf"begins at offset {expires}.*Begin it anew"):
         await written(OnePartition(begins, 6, expires), tmp_path, 2, empty)
+
+
+async def counted(*_: int) -> None:
+    """What is gone is counted by now."""
+    raise CountedMeanwhile("another worker has counted records")
+
+
+@pytest.mark.parametrize(("begins", "expires"), [(3, 0), (0, 3)])
+async def test_what_is_counted_and_dropped_meanwhile_is_no_loss(
+    tmp_path: Path, begins: int, expires: int
+) -> None:
+    with pytest.raises(CountedMeanwhile):
+        await written(OnePartition(begins, 6, expires), tmp_path, 2, counted)
+
+
+async def test_a_log_that_is_busy_for_a_while_is_asked_again(tmp_path: Path) -> None:
+    log = OnePartition(0, 4, busy=1)
+    stretch, records = await written(log, tmp_path, 2, events)
+    assert (stretch, len(records)) == (Stretch(1, 4, 2), 3)
+
+
+async def test_a_log_that_stays_busy_ends_a_backup(tmp_path: Path) -> None:
+    log = OnePartition(0, 4, busy=99)
+    with pytest.raises(Unavailable, match="in time"):
+        await written(log, tmp_path, 2, events)
+    assert log.asked == ARCHIVE_LOG_TRIES
 
 
 async def test_a_log_that_lost_its_end_ends_a_backup(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.catch_up import CountedMeanwhile
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.progress.partitions import growth
@@ -59,8 +60,18 @@ class Rows:
         yield
 
 
-async def nothing_lost(partition: int, counted: int, begin: int) -> None:
-    raise AssertionError(f"partition {partition} begins at {begin}, counted is {counted}")
+@dataclass(slots=True)
+class Gone:
+    """What is asked of records that the log has no more; some are counted meanwhile."""
+
+    counted_meanwhile: int = 0  # times
+    asked: list[tuple[int, int, int]] = field(default_factory=list)
+
+    async def __call__(self, partition: int, counted: int, begin: int) -> None:
+        self.asked.append((partition, counted, begin))
+        assert self.counted_meanwhile, f"partition {partition} begins at {begin}, not at {counted}"
+        if len(self.asked) <= self.counted_meanwhile:
+            raise CountedMeanwhile("another worker has counted records")
 
 
 @dataclass(slots=True)
@@ -72,6 +83,7 @@ class Installation:
     usage: Rows
     folder: Path
     clock: SteppingClock = field(default_factory=SteppingClock)
+    gone: Gone = field(default_factory=Gone)
     told: list[str] = field(default_factory=list)
     first_line: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -80,7 +92,7 @@ class Installation:
         self.first_line.set()
 
     async def backup(self) -> Manifest:
-        source = Source(self.log, self.database, self.usage, nothing_lost, self.clock)
+        source = Source(self.log, self.database, self.usage, self.gone, self.clock)
         return await write_archive(self.folder, source, self.tell)
 
     async def put(self, table: Any, **values: object) -> None:
@@ -176,6 +188,18 @@ async def test_blocks_that_are_dropped_meanwhile_begin_a_backup_anew(there: Inst
     there.usage.happens["usage_by_hour"] = [change_blocks("gone")]
     await there.backup()
     assert there.usage.asked == [[2], [], []]
+
+
+async def test_records_that_are_counted_and_dropped_meanwhile_begin_a_backup_anew(
+    there: Installation,
+) -> None:
+    await there.log.put_back(2, 7, [])
+    there.gone.counted_meanwhile = 1
+    await there.backup()
+    assert there.gone.asked == [(2, 0, 7)] * 2
+    assert [it for it in there.told if "anew" in it] == [
+        "records were counted, and dropped from the log, meanwhile: the backup begins anew"
+    ]
 
 
 def drop_another(number: int) -> Act:

@@ -1,13 +1,16 @@
 """How rows of cells become rows of an answer."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from meterline.meter import Aggregate, Aggregation, Latest, decode_groups, revision_at
 from meterline.usage import UsageQuery, UsageRow
 from meterline.usage.query import value_of
 from meterline.window import MINUTE_MS
+from tests.simulation.network import Net
 
 Key = tuple[Any, ...]
+Answered = Callable[[Net, UsageQuery, Callable[[], None]], Awaitable[list[UsageRow]]]
 
 
 def key_of(query: UsageQuery, row: Any) -> Key:

@@ -29,7 +29,8 @@ from meterline.usage import (
 from tests.simulation.blocks import BlockRow, BlocksState
 from tests.simulation.network import Net
 from tests.simulation.progress import ProgressState
-from tests.simulation.usage import STAGES, UsageState
+from tests.simulation.tables import STAGES
+from tests.simulation.usage import UsageState
 
 START_PAUSE_S: Final = 0.2
 UP_S: Final = 60  # that a life says it is up

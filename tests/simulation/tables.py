@@ -17,6 +17,11 @@ IDENTITIES: Final[dict[str, Callable[[Any], Identity]]] = {
     "late_tallies": lambda row: row[:7],
     "late_members": lambda row: row,
 }
+STAGES: Final = (
+    ("events", "rejects", "seen"),
+    ("tallies", "members", "rejected", "late_tallies", "late_members"),
+    ("accounts",),
+)
 VERSIONS: Final = {"tallies": 7, "late_tallies": 7, "accounts": 3}
 
 

@@ -6,17 +6,9 @@ write: two rows of one identity and version must be the same bytes.
 
 import random
 from collections import Counter
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.meter import EMPTY, Aggregate, Meter, merged, timeline
@@ -43,19 +35,12 @@ from meterline.usage import (
 from meterline.window import MINUTE_MS
 from tests.accounted import added_up
 from tests.portions import InPortions, values_among
-from tests.simulation.answers import aggregate_of, key_of, usage_row
+from tests.simulation.answers import Answered, aggregate_of, key_of, usage_row
 from tests.simulation.hours import Hours, answers, is_hidden
 from tests.simulation.network import Net
 from tests.simulation.raw import SEEN_CHUNK, raw_after, seen_after, seen_extent, seen_keys
 from tests.simulation.stores import REPLICA_ASKED
-from tests.simulation.tables import IDENTITIES, VERSIONS, Identity, one_is_left
-
-STAGES: Final = (
-    ("events", "rejects", "seen"),
-    ("tallies", "members", "rejected", "late_tallies", "late_members"),
-    ("accounts",),
-)
-_Answered = Callable[[Net, UsageQuery, Callable[[], None]], Awaitable[list[UsageRow]]]
+from tests.simulation.tables import IDENTITIES, STAGES, VERSIONS, Identity, one_is_left
 
 
 class UsageState:
@@ -277,7 +262,7 @@ class SimulatedUsage(InPortions):
 
     demands_life = True
     masks: Masks | None = None  # of erasures, where there are any
-    answered: _Answered | None = None  # by a plan
+    answered: Answered | None = None  # by a plan
 
     def __init__(self, state: UsageState, net: Net) -> None:
         self._state = state
@@ -309,10 +294,8 @@ class SimulatedUsage(InPortions):
         first: Mapping[int, int] | None = None,
         end: Mapping[int, int] | None = None,
     ) -> AccountRow:
-        return await self._net.call(
-            "usage.accounts",
-            lambda: added_up(log, self._state.tables["accounts"].values(), first, end),
-        )
+        rows = self._state.tables["accounts"].values()
+        return await self._net.call("usage.accounts", lambda: added_up(log, rows, first, end))
 
     async def slice_events(
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None

@@ -13,7 +13,8 @@ from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
 from meterline.event import Event, Verdict, decode_event
 from meterline.meter import Aggregation, Meter
-from meterline.usage import AccountLine, AccountQuery
+from meterline.usage import AccountLine, AccountQuery, AccountRow, Flush
+from tests.accounted import added_up
 from tests.contract.usage.event_feed import BEGIN_MS, HOUR_MS, Feed
 from tests.contract.usage.slices import event, folded, meter
 
@@ -111,3 +112,22 @@ async def test_meters_match_what_they_count_and_reject(
 def _of(one: Event, namespace: str) -> Event:
     document = {**msgspec.json.decode(one.text), "namespace": namespace}
     return decode_event(msgspec.json.encode(document))
+
+
+async def test_accounts_of_some_slices_are_added_up(
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    log = next(fresh_numbers)
+    rows = [
+        AccountRow(log, partition, slice_, 9, 1 << number, 1 << number, 0, 0, 0)
+        for number, (partition, slice_) in enumerate([(0, 0), (0, 5), (0, 9), (1, 0), (2, 7)])
+    ]
+    await usage_store.write(Flush(accounts=rows))
+    for first in (None, {}, {0: 0}, {0: 5}, {0: 6, 2: 8}, {1: 0, 2: 7}, {0: 10, 1: 1, 2: 8}):
+        found = await usage_store.accounts(log, first=first)
+        assert found == added_up(log, rows, first, None), first
+    for end in ({}, {0: 0}, {0: 5}, {0: 6, 2: 8}, {1: 1}, {0: 10, 1: 1, 2: 8}):
+        found = await usage_store.accounts(log, end=end)
+        assert found == added_up(log, rows, None, end), end
+        others = await usage_store.accounts(log, first=end)
+        assert found.received + others.received == 0b11111, end

@@ -29,7 +29,6 @@ from meterline.usage import (
     UsageRow,
 )
 from meterline.window import WindowSize, parse_instant, rfc3339, window_starts
-from tests.accounted import added_up
 from tests.contract.usage.slices import HORIZON_MS, event, folded, meter
 
 
@@ -323,23 +322,6 @@ async def test_latest_of_equal_times_is_what_came_last_then_the_greatest_key(
         await store.write(folded(log, [of], [later], offset=18).take())
         (row,) = await store.usage(UsageQuery(of))
         assert text(row.value) == "7"
-
-
-async def test_accounts_of_some_slices_are_added_up(
-    store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
-) -> None:
-    log = next(fresh_numbers)
-    rows = [
-        AccountRow(log, partition, slice_, 9, 1 << number, 1 << number, 0, 0, 0)
-        for number, (partition, slice_) in enumerate([(0, 0), (0, 5), (0, 9), (1, 0), (2, 7)])
-    ]
-    await store.write(Flush(accounts=rows))
-    for first in (None, {}, {0: 0}, {0: 5}, {0: 6, 2: 8}, {1: 0, 2: 7}, {0: 10, 1: 1, 2: 8}):
-        assert await store.accounts(log, first=first) == added_up(log, rows, first, None), first
-    for end in ({}, {0: 0}, {0: 5}, {0: 6, 2: 8}, {1: 1}, {0: 10, 1: 1, 2: 8}):
-        assert await store.accounts(log, end=end) == added_up(log, rows, None, end), end
-        both = (await store.accounts(log, end=end)).received
-        assert both + (await store.accounts(log, first=end)).received == 0b11111
 
 
 async def test_nothing_is_there_at_first(

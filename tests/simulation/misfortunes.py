@@ -9,7 +9,7 @@ from meterline.window import MINUTE_MS
 from tests.simulation.asking import look
 from tests.simulation.lost_store import Loss, copied
 from tests.simulation.parts import Slot
-from tests.simulation.senders import poison
+from tests.simulation.senders import BATCH_MAX, poison
 from tests.simulation.world import World
 
 ROUGH_S: Final = 6.0
@@ -153,7 +153,7 @@ async def losses(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     loss, older = rng.choice(list(Loss)), copied(world.usage)
     # Of a store that keeps its id, no more is told than what cannot be made up by rows that are not
     # sealed yet: a second owner of a slice writes its account again, too.
-    events_max = world.profile.senders * world.profile.events
+    events_max = world.profile.senders * (world.profile.events + BATCH_MAX - 1)  # the last batch
     keeps_id = loss in (Loss.PARTS, Loss.TRUNCATED)
     enough = events_max // 2 + 1 if keeps_id else 1
     sealed = await _sealed(world, workers, enough)

@@ -17,6 +17,7 @@ from tests.simulation.log import LogState, SimulatedLog
 from tests.simulation.network import Process
 
 Identity = tuple[str, str]  # source, id
+BATCH_MAX: Final = 6  # new events of a batch
 BITS_MAX: Final = 120  # of a value with 20 + 18 digits: each event has one of its own
 SUBJECTS: Final = ("s1", "s2", "s3")
 _ODD: Final[tuple[object, ...]] = (None, "x", True, [1], "1e3", "-0.5")
@@ -97,7 +98,9 @@ class Senders:
         rng = self._rng
         made = 0
         while made < events:
-            batch = [self._event(f"{name}.{made + i}") for i in range(rng.randrange(1, 7))]
+            batch = [
+                self._event(f"{name}.{made + i}") for i in range(rng.randrange(1, BATCH_MAX + 1))
+            ]
             made += len(batch)
             if self._sent and rng.random() < 0.3:
                 batch += [self._copy(rng.choice(self._sent)) for _ in range(rng.randrange(1, 4))]

@@ -1,6 +1,7 @@
 """What befalls a whole world in its rough times, besides the fates of single calls."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from meterline.event import RecordKind
@@ -9,7 +10,7 @@ from meterline.window import MINUTE_MS
 from tests.simulation.asking import look
 from tests.simulation.lost_store import Loss, copied
 from tests.simulation.parts import Slot
-from tests.simulation.senders import BATCH_MAX, poison
+from tests.simulation.senders import poison
 from tests.simulation.world import World
 
 ROUGH_S: Final = 6.0
@@ -153,16 +154,19 @@ async def losses(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     loss, older = rng.choice(list(Loss)), copied(world.usage)
     # Of a store that keeps its id, no more is told than what cannot be made up by rows that are not
     # sealed yet: a second owner of a slice writes its account again, too.
-    events_max = world.profile.senders * (world.profile.events + BATCH_MAX - 1)  # the last batch
     keeps_id = loss in (Loss.PARTS, Loss.TRUNCATED)
-    enough = events_max // 2 + 1 if keeps_id else 1
+
+    def enough() -> int:
+        return world.senders.events_max // 2 + 1 if keeps_id else 1
+
     sealed = await _sealed(world, workers, enough)
     if not sealed:
         world.fates.note("nothing was sealed that could be lost")
         return
     # An older copy keeps its id, too: what it lacks must be more than can be made up.
     lacking = sum(seal.events for seal in world.binding.sealed_in_vain(older))
-    if (loss is Loss.OLDER and lacking <= events_max // 2) or sealed < enough:
+    events_max = world.senders.events_max
+    if (loss is Loss.OLDER and lacking <= events_max // 2) or sealed < enough():
         loss = Loss.EMPTY
     await look(world)
     world.binding.lose(loss, older, events_max, rng)
@@ -179,7 +183,7 @@ async def losses(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     world.say("the usage store is back")
 
 
-async def _sealed(world: World, workers: list[Slot], enough: int) -> int:
+async def _sealed(world: World, workers: list[Slot], enough: Callable[[], int]) -> int:
     """Slices end, and are sealed; how many events they hold, once these are enough."""
     events = 0
     for _ in range(SEALING_TRIES):
@@ -190,7 +194,7 @@ async def _sealed(world: World, workers: list[Slot], enough: int) -> int:
             await assign(world, workers, keep=True)
         await asyncio.sleep(0.5)
         events = sum(seal.events for seal in world.progress.ever)
-        if events >= enough:
+        if events >= enough():
             break
     return events
 

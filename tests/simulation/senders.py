@@ -92,11 +92,18 @@ class Senders:
         self._bits = 0
         self._sent: list[dict[str, Any]] = []  # as first made, for repeats
         self._unknown: list[dict[str, Any]] = []
+        self._left: dict[str, int] = {}  # events that a sender may still make
+
+    @property
+    def events_max(self) -> int:
+        """So many events there may be, with those that are still to come."""
+        return len(self.ledger.offered) + sum(self._left.values())
 
     async def send_for(self, events: int, name: str, pause_s: float) -> None:
         """One sender: so many events in batches, what failed again, and some twice."""
         rng = self._rng
         made = 0
+        self._left[name] = events + BATCH_MAX - 1  # the last batch may go beyond
         while made < events:
             batch = [
                 self._event(f"{name}.{made + i}") for i in range(rng.randrange(1, BATCH_MAX + 1))
@@ -109,6 +116,7 @@ class Senders:
                 batch += again
             self._sent += batch
             await self._post(batch)
+            self._left[name] = events - made + BATCH_MAX - 1 if made < events else 0
             await asyncio.sleep(rng.random() * pause_s)
 
     def send_to_inbox(self, send: Callable[[dict[str, Any]], int]) -> None:

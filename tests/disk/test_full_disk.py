@@ -1,14 +1,12 @@
 """A disk fills up, the process is stopped and started on it, and room is made: real processes."""
 
-import os
-import signal
 from pathlib import Path
 
 from tests.disk.disk import Disk
 from tests.journey.deadline import until
 from tests.journey.processes import PROGRAM, completed
 from tests.journey.refusal import refused
-from tests.journey.setups import SetUp, embedded, telling
+from tests.journey.setups import SetUp, embedded, stopped, telling
 
 WITHIN_S = 120.0
 BATCH = {"Content-Type": "application/cloudevents-batch+json"}
@@ -43,14 +41,6 @@ def is_clean(setup: SetUp) -> bool:
     return completed(command, setup.folder, {}).returncode == 0
 
 
-def stop(setup: SetUp) -> None:
-    """Stop the process as an operator does, and keep its files."""
-    up = setup.processes["up"]
-    os.kill(up.pid, signal.SIGTERM)
-    until("it ended", WITHIN_S, lambda: up.ended() is not None)
-    up.kill()
-
-
 def test_what_a_full_disk_stops_goes_on_by_itself(tmp_path: Path) -> None:
     disk = Disk(tmp_path / "data", tmp_path / "beside")
     setup = embedded(tmp_path, disk.environment())
@@ -77,7 +67,7 @@ def test_what_a_full_disk_stops_goes_on_by_itself(tmp_path: Path) -> None:
             assert post(setup, "during") == 202, "it goes on by itself"
             disk.fill()
             assert post(setup, "lost") == 503
-            stop(setup)
+            stopped(setup.processes["up"])
             before = {path: path.read_bytes() for path in disk.folder.rglob("*.sql")}
             line = refused(up)
             assert "is full (0.0 MiB are free, 32 MiB are needed): free some space" in line

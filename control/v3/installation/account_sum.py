@@ -22,6 +22,10 @@ class _Sealed:
     ends: Mapping[int, int]
     account: AccountRow
 
+    def still_serves(self, log: int, now_ms: int) -> bool:
+        """Whether it is of this log, and not too old."""
+        return self.log == log and 0 <= now_ms - self.at_ms < SEALED_ACCOUNT_MS
+
 
 class AccountSum:
     """The sum of all accounts of a log."""
@@ -45,11 +49,7 @@ class AccountSum:
         async with self._one:
             stores, known = self._stores, self._sealed
             log, now_ms = stores.log.number, stores.now_ms
-            if (
-                known is None
-                or known.log != log
-                or not 0 <= now_ms - known.at_ms < SEALED_ACCOUNT_MS
-            ):
+            if known is None or not known.still_serves(log, now_ms):
                 seals = await stores.retention.sealed_ends(log)
                 ends = {number: seal.offset for number, seal in seals.items()}
                 known = _Sealed(now_ms, log, ends, await stores.usage.accounts(log, end=ends))

@@ -414,6 +414,7 @@ ALLOCATOR_ARENAS_MAX: Final = 2  # that threads share: each keeps what is free i
 ALLOCATOR_MAPPED_BYTES: Final = 256 * 1024  # a larger buffer goes back when it is free
 ALLOCATOR_KEPT_BYTES: Final = 8 * 1024 * 1024  # free at the end of an arena; more goes back
 ALLOCATOR_TRIM_S: Final = 60.0  # so often all that is free goes back, which takes some milliseconds
+ENGINE_KEPT_MS: Final = 1_000  # what chDB has freed goes back within that time; itself it says 5 s
 
 # --- servers ---
 CONNECT_TIMEOUT_S: Final = 10  # for a new connection: a few losses of a packet, and TLS

@@ -1,13 +1,13 @@
-"""The C allocator of a process: what is free goes back to the system.
+"""The C allocators of a process: what is free goes back to the system.
 
 glibc gives threads arenas of their own, and keeps in each what large buffers leave. A process with
-many threads so holds hundreds of megabytes that nobody uses.
+many threads so holds hundreds of megabytes that nobody uses. chDB brings an allocator of its own.
 """
 
 import asyncio
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Final
 
 from meterline.limits import (
@@ -15,6 +15,7 @@ from meterline.limits import (
     ALLOCATOR_KEPT_BYTES,
     ALLOCATOR_MAPPED_BYTES,
     ALLOCATOR_TRIM_S,
+    ENGINE_KEPT_MS,
 )
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # <malloc.h>
@@ -23,6 +24,7 @@ _KNOBS: Final = {
     _MMAP_THRESHOLD: ALLOCATOR_MAPPED_BYTES,
     _TRIM_THRESHOLD: ALLOCATOR_KEPT_BYTES,
 }
+_OF_ENGINE: Final = "JE_MALLOC_CONF"  # jemalloc, as chDB has named it; read when chDB is loaded
 _CHOSEN: Final = ("MALLOC_", "GLIBC_TUNABLES")  # how variables begin by which a person chooses
 
 
@@ -37,6 +39,13 @@ def bound_allocator(environment: Mapping[str, str] = os.environ) -> bool:
     except (AttributeError, OSError):
         return False
     return all(mallopt(knob, value) == 1 for knob, value in _KNOBS.items())
+
+
+def bound_engine_allocator(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Bound how long the embedded engine keeps what it has freed; call it before chDB is imported.
+    What somebody has chosen stays.
+    """
+    environment.setdefault(_OF_ENGINE, f"dirty_decay_ms:{ENGINE_KEPT_MS}")
 
 
 async def trim_for_ever() -> None:

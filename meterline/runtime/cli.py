@@ -172,6 +172,7 @@ def _run_role(settings: "Settings", role_name: str, grow_to: object = None) -> N
     from meterline.runtime.workers import supervisor, worker  # noqa: PLC0415
 
     allocator.bound_allocator()
+    allocator.bound_engine_allocator()
     process.configure_logs(settings.log_level)
     process.tell_crashes()
     if role_name == "ingest" and settings.workers > 1 and not worker.is_worker():

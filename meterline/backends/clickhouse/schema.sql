@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS events (
 ) ENGINE = ReplacingMergeTree
 PARTITION BY toMonday(toDateTime(intDiv(append_ms, 1000), 'UTC'))
 ORDER BY (log, partition, offset, place)
-{durable};
+{durable}, {by_column};
 
 -- name: rejects
 -- Events that count nowhere: duplicates, conflicts and what could not be read. `first` is the position of the new
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS rejects (
 ) ENGINE = ReplacingMergeTree
 PARTITION BY toMonday(toDateTime(intDiv(append_ms, 1000), 'UTC'))
 ORDER BY (log, partition, offset, place)
-{durable};
+{durable}, {by_column};
 
 -- name: rejects_columns
 -- For a table made before the listing of events: what its rows then do not say is read out of their text.
@@ -92,7 +92,7 @@ CREATE TABLE IF NOT EXISTS tallies (
 ) ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(toDateTime(window * 60, 'UTC'))
 ORDER BY (revision, window, subject, groups, log, partition, slice)
-{durable};
+{durable}, {by_column};
 
 -- name: members
 -- Distinct values of unique counts; a set, so no version is needed.
@@ -119,7 +119,7 @@ CREATE TABLE IF NOT EXISTS late_tallies (
     INDEX along_log slice TYPE minmax GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(version)
 ORDER BY (log, partition, slice, revision, window, subject, groups)
-{durable};
+{durable}, {by_column};
 
 -- name: late_members
 -- Late distinct values once more, as for tallies.
@@ -292,6 +292,23 @@ ALTER TABLE member_hours_by_subject
 -- name: member_days_in_one_part
 ALTER TABLE member_days_by_subject
     MODIFY SETTING {one_part};
+
+-- name: events_by_column
+-- For a table made before: how its parts are merged from now on.
+ALTER TABLE events
+    MODIFY SETTING {by_column};
+
+-- name: rejects_by_column
+ALTER TABLE rejects
+    MODIFY SETTING {by_column};
+
+-- name: tallies_by_column
+ALTER TABLE tallies
+    MODIFY SETTING {by_column};
+
+-- name: late_tallies_by_column
+ALTER TABLE late_tallies
+    MODIFY SETTING {by_column};
 
 -- name: rejected
 -- Events that a meter matched without a usable value: they can be listed.

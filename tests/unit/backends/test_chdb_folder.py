@@ -194,7 +194,12 @@ def test_nothing_is_asked_of_a_store_that_has_all_and_only_what_is_missing_of_ot
     assert missing([]) == [TABLES[name] for name in NAMES]
     older = [*(("table", name, "") for name in NAMES), ("column", "rejects", "type")]
     of_rejects, of_events, *others = missing(older)
-    along_log, side_by_side, one_part = others[:4], others[4:8], others[8:]
+    along_log, side_by_side, one_part, by_column = (
+        others[:4],
+        others[4:8],
+        others[8:12],
+        others[12:],
+    )
     assert of_rejects.startswith("ALTER TABLE rejects ADD COLUMN IF NOT EXISTS subject String")
     assert "EXISTS type " not in of_rejects
     assert of_events == TABLES["events_indexes"].replace("\n   ", "")
@@ -207,6 +212,9 @@ def test_nothing_is_asked_of_a_store_that_has_all_and_only_what_is_missing_of_ot
     merged = "MODIFY SETTING min_age_to_force_merge_seconds"
     for statement, table in zip(one_part, bases, strict=True):
         assert statement.startswith(f"ALTER TABLE {table}_by_subject {merged}")
+    many = ("events", "rejects", "tallies", "late_tallies")
+    vertical = "MODIFY SETTING vertical_merge_algorithm_min_columns_to_activate = 1"
+    assert by_column == [f"ALTER TABLE {table} {vertical}" for table in many]
 
 
 def test_a_folder_that_is_not_there_needs_nothing(tmp_path: Path) -> None:

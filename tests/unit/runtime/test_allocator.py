@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from meterline.runtime.allocator import bound_allocator
+from meterline.limits import ENGINE_KEPT_MS
+from meterline.runtime.allocator import bound_allocator, bound_engine_allocator
 
 # Threads that live on, each of which freed buffers; printed is what the process holds more for it.
 LIFE = """
@@ -55,6 +56,17 @@ asyncio.run(main())
 """
 
 
+# Printed is how long the engine keeps what is free, as it tells itself.
+ENGINE = """
+import re
+from meterline.runtime.allocator import bound_engine_allocator
+bound_engine_allocator()
+import chdb
+told = str(chdb.query("SELECT * FROM system.jemalloc_stats", "TSVRaw"))
+print(re.search(r"opt.dirty_decay_ms: (\\d+)", told)[1])
+"""
+
+
 def printed(*program: str) -> int:
     done = subprocess.run(
         [sys.executable, "-c", *program], check=True, capture_output=True, text=True, env={}
@@ -77,3 +89,13 @@ def test_a_process_with_many_threads_keeps_less() -> None:
 @pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES"])
 def test_what_a_person_has_chosen_stays(name: str) -> None:
     assert not bound_allocator({name: "8"})
+
+
+def test_the_engine_gives_back_what_it_has_freed() -> None:
+    assert printed(ENGINE) == ENGINE_KEPT_MS
+
+
+def test_what_a_person_has_chosen_for_the_engine_stays() -> None:
+    chosen = {"JE_MALLOC_CONF": "dirty_decay_ms:0"}
+    bound_engine_allocator(chosen)
+    assert chosen == {"JE_MALLOC_CONF": "dirty_decay_ms:0"}

@@ -16,6 +16,7 @@ from meterline.limits import (
     ALLOCATOR_MAPPED_BYTES,
     ALLOCATOR_TRIM_S,
     ENGINE_KEPT_MS,
+    ENGINE_THREAD_BYTES,
 )
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # <malloc.h>
@@ -42,10 +43,11 @@ def bound_allocator(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def bound_engine_allocator(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Bound how long the embedded engine keeps what it has freed; call it before chDB is imported.
-    What somebody has chosen stays.
+    """Bound how long the embedded engine keeps what it has freed, and what each of its threads
+    keeps; call it before chDB is imported. What somebody has chosen stays.
     """
-    environment.setdefault(_OF_ENGINE, f"dirty_decay_ms:{ENGINE_KEPT_MS}")
+    bounds = f"dirty_decay_ms:{ENGINE_KEPT_MS},tcache_max:{ENGINE_THREAD_BYTES}"
+    environment.setdefault(_OF_ENGINE, bounds)
 
 
 async def trim_for_ever() -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from meterline.limits import ENGINE_KEPT_MS
+from meterline.limits import ENGINE_KEPT_MS, ENGINE_THREAD_BYTES
 from meterline.runtime.allocator import bound_allocator, bound_engine_allocator
 
 # Threads that live on, each of which freed buffers; printed is what the process holds more for it.
@@ -56,14 +56,14 @@ asyncio.run(main())
 """
 
 
-# Printed is how long the engine keeps what is free, as it tells itself.
+# Printed is what bounds the engine in keeping what is free, as it tells itself.
 ENGINE = """
-import re
+import re, sys
 from meterline.runtime.allocator import bound_engine_allocator
 bound_engine_allocator()
 import chdb
 told = str(chdb.query("SELECT * FROM system.jemalloc_stats", "TSVRaw"))
-print(re.search(r"opt.dirty_decay_ms: (\\d+)", told)[1])
+print(re.search(rf"opt.{sys.argv[1]}: (\\d+)", told)[1])
 """
 
 
@@ -91,8 +91,11 @@ def test_what_a_person_has_chosen_stays(name: str) -> None:
     assert not bound_allocator({name: "8"})
 
 
-def test_the_engine_gives_back_what_it_has_freed() -> None:
-    assert printed(ENGINE) == ENGINE_KEPT_MS
+@pytest.mark.parametrize(
+    ("bound", "value"), [("dirty_decay_ms", ENGINE_KEPT_MS), ("tcache_max", ENGINE_THREAD_BYTES)]
+)
+def test_the_engine_gives_back_what_it_has_freed(bound: str, value: int) -> None:
+    assert printed(ENGINE, bound) == value
 
 
 def test_what_a_person_has_chosen_for_the_engine_stays() -> None:

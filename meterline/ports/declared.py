@@ -142,7 +142,8 @@ FRESHNESS_SECONDS: Final = Metric(
     Kind.GAUGE,
     "Age of the instant up to which all that was recorded is counted. At rest it is the produce"
     " deadline and the clock skew, 11 seconds, and up to 12 more. It is asked for every 10 seconds"
-    " at most. It grows while a store is away, but not while a new meter is filled in.",
+    " at most. It grows while a store is away. It does not while a new meter is taken on or filled"
+    " in, but for one that some worker lacks after ten minutes.",
     _PROGRESS,
 )
 BACKFILL_SLICES: Final = Metric(

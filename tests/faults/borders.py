@@ -58,12 +58,18 @@ async def _committed(bootstrap: str, settings: Mapping[str, str]) -> dict[int, i
 
 def _moved(product: Installation, before: Mapping[int, int]) -> dict[int, int]:
     """What is committed, as soon as that is more in every partition."""
+    found: dict[int, int] = {}
 
-    def looked() -> dict[int, int] | None:
-        found = committed(product)
-        return found if all(found[number] > offset for number, offset in before.items()) else None
+    def moved() -> bool:
+        found.update(committed(product))
+        return all(found[number] > offset for number, offset in before.items())
 
-    return until(f"committed offsets beyond {dict(before)}", MOVED_WITHIN_S, looked)
+    try:
+        until(f"committed offsets beyond {dict(before)}", MOVED_WITHIN_S, moved)
+    except AssertionError as error:
+        error.add_note(f"committed: {found}\n{product.words()}")
+        raise
+    return found
 
 
 def _are_borders(product: Installation, offsets: Mapping[int, int]) -> None:

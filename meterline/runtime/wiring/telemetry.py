@@ -19,10 +19,10 @@ from meterline.backends.control_store.reports.backlog import SqlBacklogStore
 from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.http.scrape import Scrape
 from meterline.limits import RUNS_LATE_MS
-from meterline.meter import Catalogue
 from meterline.ports import UNTRACED, Clock, Tracer, Unsuitable, metrics
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened
+from meterline.runtime.wiring.freshness import WaitedFor
 from meterline.runtime.workers.families import Families, exposition, plain
 from meterline.runtime.workers.worker import Worker
 from meterline.usage import Filling
@@ -37,7 +37,7 @@ class Telemetry:
     tracer: Tracer = UNTRACED
     clock: Clock = CLOCK
     complete_until_ms: int | None = field(default=None, init=False)  # as was last known
-    catalogue: Catalogue = field(default=Catalogue(-1, ()), init=False)  # as was last read
+    waited_for: WaitedFor = field(default_factory=WaitedFor, init=False)
 
     def of_gateway(self, publisher: Publisher) -> None:
         """What a gateway knows of itself."""
@@ -134,8 +134,7 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
     except Exception:
         recorder.count(metrics.STORE_ERRORS, 1, "log")
         raise
-    if await stores.catalogue.catalogue_version() > telemetry.catalogue.version:
-        telemetry.catalogue = await stores.catalogue.catalogue()  # seconds, with 10,000 meters
+    known = await stores.catalogue.newest_revisions()
     # by any catalogue: open slices take a new meter in, and lag behind nothing meanwhile
     flushed = await progress.flushed_ends(log.number, 0)
     until_ms = await progress.completions(log.number, 0)
@@ -149,9 +148,10 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
             age_ms = None if since_ms is None else max(0, now_ms - since_ms)
         seconds = None if age_ms is None else age_ms / 1_000
         recorder.set(metrics.LAG_SECONDS, seconds, str(number))
-    in_force_ms = await progress.completions(log.number, telemetry.catalogue.newest_in_force)
-    if len(in_force_ms) >= len(numbers):  # what is filled in has metrics of its own
-        telemetry.complete_until_ms = min(in_force_ms.values())
+    known_to = telemetry.waited_for.revision(known.in_force, now_ms)
+    claims_ms = await progress.completions(log.number, known_to) if known_to else until_ms
+    if len(claims_ms) >= len(numbers):
+        telemetry.complete_until_ms = min(claims_ms.values())
     _tell_backfill(recorder, await progress.fillings(log.number), now_ms)
 
 

@@ -348,6 +348,11 @@ def _blocks(cache_bytes: int) -> Cache:
     return Cache(cache_bytes)
 
 
+def cached_bytes(cache_bytes: int) -> int:
+    """What the cache of this size holds, of all partitions of this process."""
+    return int(_blocks(cache_bytes).get_usage())
+
+
 def _options(cache_bytes: int) -> Options:
     table = BlockBasedOptions()
     table.set_bloom_filter(10, block_based=False)

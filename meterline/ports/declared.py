@@ -222,6 +222,13 @@ OPEN_BYTES: Final = Metric(
     "Memory of open slices, about. At `open_slices_bytes` one partition is counted after another.",
     _COUNTING,
 )
+SEEN_CACHE_BYTES: Final = Metric(
+    "meterline_seen_cache_bytes",
+    Kind.GAUGE,
+    "What seen stores hold in their cache: filters, indexes and blocks. It fills for some hours, up"
+    " to `seen_cache_bytes`.",
+    _COUNTING,
+)
 SEAL_AGE: Final = Metric(
     "meterline_seal_age_seconds",
     Kind.GAUGE,

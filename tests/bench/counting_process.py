@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -28,8 +29,10 @@ from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.backends.control_store.migrate import migrate
+from meterline.backends.rocksdb import cached_bytes
 from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.http.scrape import Scrape
+from meterline.limits import SEEN_CACHE_BYTES
 from meterline.ports import SILENT
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring import adapters, counting
@@ -84,7 +87,7 @@ async def opened(folder: Path, server: str, *, measured: bool) -> AsyncIterator[
         telemetry = None
         if timed is not None:
             telemetry = Telemetry(prometheus, Scrape(prometheus.exposition, ask_s=0.0))
-            telemetry.of_counting(step, Standing(60.0))
+            telemetry.of_counting(step, Standing(60.0), partial(cached_bytes, SEEN_CACHE_BYTES))
             telemetry.of_progress(stores)
         for number in range(log.partitions):
             await step.open(number)

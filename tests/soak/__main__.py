@@ -18,6 +18,7 @@ from typing import Final
 
 from rich.console import Console
 
+from meterline.limits import SEEN_CACHE_BYTES
 from tests.faults.day_delivery import Delivery
 from tests.faults.day_events import Day
 from tests.faults.day_totals import audited, compared
@@ -28,7 +29,7 @@ from tests.progress_bar import progress_bar
 from tests.services.local import spawned
 from tests.services.service import ServiceError
 from tests.soak import judging, report
-from tests.soak.judging import MEGABYTE, Judged, warm_s
+from tests.soak.judging import MEGABYTE, Judged, Points, warm_s
 from tests.soak.load import Changes, follow, make_meters, make_report, top_rate
 from tests.soak.plot import svg
 from tests.soak.sampling import (
@@ -37,6 +38,7 @@ from tests.soak.sampling import (
     HANDLES,
     LAG_S,
     RESIDENT,
+    SEEN_CACHE,
     SENT,
     STORE_FILES,
     WHOLE,
@@ -229,11 +231,26 @@ def _caught_up(setup: SetUp, delivery: Delivery) -> None:
         time.sleep(LOOK_S)
 
 
+def scaled_mb(points: Points) -> Points:
+    """In MB, from bytes."""
+    return [(at_s, value / MEGABYTE) for at_s, value in points]
+
+
 def judged(lived: Lived, run_s: float, *, on_servers: bool) -> list[Judged]:
     """Every claim about a run."""
     from_s, series = warm_s(run_s), lived.series
     resident = series.all(RESIDENT)
-    found = [judging.memory_is_flat(name, it, from_s) for name, it in resident.items()]
+    cached = series.all(SEEN_CACHE)
+    found = [
+        judging.memory_beside_is_flat(name, it, cached[name], from_s)
+        if name in cached
+        else judging.memory_is_flat(name, it, from_s)
+        for name, it in resident.items()
+    ]
+    for name, points in cached.items():
+        claim, scaled = f"the cache of seen stores of {name} is bounded", scaled_mb(points)
+        most = SEEN_CACHE_BYTES / MEGABYTE
+        found.append(judging.stays_below(claim, scaled, 0.0, most, "MB"))
     handles = series.all(HANDLES)
     found += [judging.handles_are_flat(name, it, from_s) for name, it in handles.items()]
     for name, points in series.all(STORE_FILES).items():
@@ -242,9 +259,8 @@ def judged(lived: Lived, run_s: float, *, on_servers: bool) -> list[Judged]:
     for name, points in resident.items():
         if on_servers and name.startswith("aggregate"):
             claim = f"memory of {name} is below {AGGREGATOR_BYTES_MAX / MEGABYTE:,.0f} MB"
-            scaled = [(at_s, value / MEGABYTE) for at_s, value in points]
             most = AGGREGATOR_BYTES_MAX / MEGABYTE
-            found.append(judging.stays_below(claim, scaled, 0.0, most, "MB"))
+            found.append(judging.stays_below(claim, scaled_mb(points), 0.0, most, "MB"))
     for what in (LAG_S, FRESHNESS):
         points = series.of.get((what, WHOLE), [])
         claim = f"{what} are bounded"

@@ -29,10 +29,11 @@ OF_PROCESSES: Final = (
 )  # fmt: skip
 RESIDENT, HANDLES, STORE_FILES, THREADS, CPU_S, DISK = OF_PROCESSES
 STORE_SUFFIX: Final = ".sst"  # of seen stores: how many there are follows from how they are merged
+SEEN_CACHE: Final = "seen cache bytes"  # of those that have seen stores, as they export it
 LAG, LAG_S, FRESHNESS = "lag records", "lag seconds", "freshness seconds"
 SENT, COUNTED = "sent", "counted"
 WHOLE: Final = "all"
-_SUMMED: Final = {"meterline_log_lag_records": LAG}
+_SUMMED: Final = {"meterline_log_lag_records": LAG, "meterline_seen_cache_bytes": SEEN_CACHE}
 _GREATEST: Final = {"meterline_log_lag_seconds": LAG_S, "meterline_freshness_seconds": FRESHNESS}
 _TELLS: Final = ("control", "up")  # these export how far the whole is
 
@@ -120,8 +121,10 @@ class Sampler:
             folder = self.setup.folder if alone else process.folder
             self.series.add(DISK, name, at_s, bytes_of(folder))
         exported = _scraped(process.url)  # of every process, as Prometheus does
-        if name in _TELLS:
-            for what, value in exported.items():
+        for what, value in exported.items():
+            if what == SEEN_CACHE:
+                self.series.add(what, name, at_s, value)
+            elif name in _TELLS:
                 self.series.add(what, WHOLE, at_s, value)
 
 
@@ -147,7 +150,7 @@ def bytes_of(folder: Path) -> int:
 
 
 def _scraped(url: str) -> dict[str, float]:
-    """How far the whole is, by the metrics of a process; nothing while it does not answer."""
+    """What a process exports of itself and of the whole; nothing while it does not answer."""
     try:
         with urllib.request.urlopen(f"{url}/metrics", timeout=SCRAPED_WITHIN_S) as answer:
             text = answer.read().decode()
@@ -157,7 +160,7 @@ def _scraped(url: str) -> dict[str, float]:
 
 
 def progress_of(exposition: str) -> dict[str, float]:
-    """Lag and freshness of the whole, from what a process exports."""
+    """Lag and freshness of the whole, and the cache of seen stores, from what a process exports."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:

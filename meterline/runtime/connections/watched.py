@@ -9,6 +9,11 @@ import structlog
 
 logger = structlog.get_logger()
 SECRET_BYTES_MAX: Final = 64 * 1_024  # of a password or a token
+_ANYWHERE: Final = (Path(), Path("/"))  # every text without a slash, or with one before it
+_NO_FILE: Final = (
+    "names no file that is there. Write the path of a file, not the secret. The value is not shown:"
+    " it may be the secret"
+)
 Stamp = tuple[int, int, int]
 
 
@@ -18,6 +23,16 @@ def stamp(path: Path) -> Stamp:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
+def is_place(path: Path) -> bool:
+    """Whether it is below a folder that is there. What is not may be the secret itself, written
+    where its file belongs: it is not shown.
+    """
+    try:
+        return path.parent not in _ANYWHERE and path.parent.is_dir()
+    except (OSError, ValueError):  # it is too long for a path
+        return False
+
+
 def read_secret(path: Path) -> str:
     """The first line of a file. Raises `ValueError` with words where there is none."""
     try:
@@ -25,8 +40,11 @@ def read_secret(path: Path) -> str:
             text = file.read(SECRET_BYTES_MAX)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text") from error
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from error
+    except (OSError, ValueError) as error:
+        if not is_place(path):
+            raise ValueError(_NO_FILE) from None
+        why = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
+        raise ValueError(f"{path} cannot be read: {why}") from error
     secret = text.split("\n", 1)[0].strip()
     if not secret:
         raise ValueError(f"{path} is empty")

@@ -27,7 +27,7 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
         checks = {**checks_of(opened.stores), "counting": counted.check}
         checks["disk"] = partial(adapters.check_disk, settings)
         health = Health(checks)
-        measured.of_counting(counted.step, counted.standing)
+        measured.of_counting(counted.step, counted.standing, counted.seen_cached)
         measured.of_progress(opened)
         measured.of_health(health)
         routes = health.routes() + front.routes(None)

@@ -40,7 +40,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         box = await secrets_of(settings, patience, opened)
         drained = await agreed_inbox(settings, stack)
         counted = counting.aggregation_worker(settings, opened, drained)
-        measured.of_counting(counted.step, counted.standing)
+        measured.of_counting(counted.step, counted.standing, counted.seen_cached)
         measure_stores(measured, opened)
         sender = reports.webhook_sender(settings, stack)
         dispatcher = reports.dispatcher(settings, opened, box, sender, measured.tracer)

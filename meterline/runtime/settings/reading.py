@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
+from meterline.runtime.connections.watched import is_place
 from meterline.runtime.settings.fields import ENV_PREFIX, Settings
 
 __all__ = ["Settings", "SettingsError", "load_settings"]
@@ -26,6 +27,7 @@ NEVER_SHOWN: Final = frozenset(
     # may hold a password
     {"secret_key", "control_url", "usage_url", "usage_shards", "usage_replicas", "webhook_proxy"}
 )
+OF_SECRETS: Final = ("_password_file", "_token_file", "_key_file")  # or what should be in it
 WITHOUT_LOGIN: Final = frozenset({"log_url", "traces_url"})  # with one they are refused
 VALUE_CHARS_MAX: Final = 60  # of a value that is shown in an error
 
@@ -121,7 +123,11 @@ def _line(details: ErrorDetails, origin: str) -> str:
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner if part != "[key]"
     )
     wrong = details["msg"].removeprefix("Value error, ")
-    hidden = name in NEVER_SHOWN or (name in WITHOUT_LOGIN and "@" in str(details["input"]))
+    hidden = (
+        name in NEVER_SHOWN
+        or (name in WITHOUT_LOGIN and "@" in str(details["input"]))
+        or (str(name).endswith(OF_SECRETS) and not is_place(Path(str(details["input"]))))
+    )
     shown = "" if hidden else f" (it is {_short(details['input'])})"
     variable = _variable(str(name))
     example = _example(str(name))

@@ -1,6 +1,7 @@
 """How counting is wired: the step, housekeeping, blocks, and what drives them."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.growth import AGGREGATOR
 from meterline.backends.kafka.record import kafka_record
 from meterline.backends.kafka.topic import renew_password
-from meterline.backends.rocksdb import RocksSeenStore
+from meterline.backends.rocksdb import RocksSeenStore, cached_bytes
 from meterline.backends.sqlite_log import SqliteLog
 from meterline.event import Record
 from meterline.limits import OPEN_SLICES_PARTITION_BYTES, SEEN_MARGIN_DAYS, STALLED_AFTER_S
@@ -108,6 +109,7 @@ class Counting:
     worker: Worker
     step: Aggregator
     standing: Standing
+    seen_cached: Callable[[], int]  # bytes in the cache of its seen stores
 
     async def check(self) -> None:
         """For `/readyz`. Raises `Unavailable` where a partition stands still."""
@@ -144,7 +146,7 @@ def aggregation_worker(
 
     counted = BesideCounting(lambda: 0 in step.partitions, before, rests, lambda: step.is_sealing)
     worker = WithBlocks(driver, maker, counted)
-    return Counting(worker, step, standing)
+    return Counting(worker, step, standing, partial(cached_bytes, settings.seen_cache_bytes))
 
 
 def _block_rows(opened: Opened) -> BlockRows:

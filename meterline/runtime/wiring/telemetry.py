@@ -3,7 +3,7 @@ traces.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,8 +47,12 @@ class Telemetry:
 
         self.scrape.glances.append(glance)
 
-    def of_counting(self, step: Aggregator, standing: Standing) -> None:
-        """What an aggregator knows of itself."""
+    def of_counting(
+        self, step: Aggregator, standing: Standing, seen_cached: Callable[[], int]
+    ) -> None:
+        """What an aggregator knows of itself. `seen_cached` are the bytes in the cache of its seen
+        stores.
+        """
         step.traces.tracer = self.tracer
 
         def glance() -> None:
@@ -63,6 +67,7 @@ class Telemetry:
             self.recorder.set(metrics.CATCH_UP_KEYS, left)
             self.recorder.set(metrics.OPEN_CELLS, sum(one.cells for one in slices))
             self.recorder.set(metrics.OPEN_BYTES, sum(one.held_bytes for one in slices))
+            self.recorder.set(metrics.SEEN_CACHE_BYTES, seen_cached())
             self.recorder.set(metrics.SEAL_AGE, age_ms / 1_000)
             now_s = asyncio.get_running_loop().time()
             self.recorder.set(metrics.STALLED_SECONDS, standing.longest_s(now_s))

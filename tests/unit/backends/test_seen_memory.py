@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.backends.rocksdb import RocksSeenStore, by_generation
+from meterline.backends.rocksdb import RocksSeenStore, by_generation, cached_bytes
 from meterline.limits import SEEN_BUFFERED_KEYS_MAX
 from meterline.usage import SeenRow
 from tests.simulation.raw import in_order
@@ -68,6 +68,7 @@ def test_a_store_that_was_there_has_filters_and_the_shared_cache(
     store.apply(in_order(slice_of(rng, 0)), SLICE)
     store._store.flush()  # noqa: SLF001 - what is in memory has no filter of files
     assert held(store, "block-cache-capacity") == cache_bytes
+    assert held(store, "block-cache-usage") == cached_bytes(cache_bytes)
     told = str(store._store.property_value("rocksdb.aggregated-table-properties"))  # noqa: SLF001
     found = dict(part.strip().split("=", 1) for part in told.split(";") if "=" in part)
     assert int(found["filter block size"]) > SLICE, told  # ten bits a key

@@ -57,7 +57,11 @@ def refusal(**given: Any) -> str:
         ({**KAFKA, "log_user": "u"}, "log_user", "remove it, or set log_sasl"),
         ({**KAFKA, "log_token_file": "t"}, "log_token_file", "log_sasl = OAUTHBEARER"),
         ({"usage_password_file": "p"}, "usage_password_file", "set usage_url to its URL"),
-        ({**POSTGRES, "control_password_file": "p"}, "control_password_file", "p cannot be read"),
+        (
+            {**POSTGRES, "control_password_file": "p"},
+            "control_password_file",
+            "names no file that is",
+        ),
         ({"usage_shards": ["http://b:1"]}, "usage_shards", "set usage_url to the first one"),
         ({**SERVER, "usage_shards": ["http://b:1/db"]}, "usage_cluster", "set both, or remove"),
         ({**SERVER, "usage_cluster": "c"}, "usage_cluster", "goes with usage_shards: set both"),
@@ -114,6 +118,33 @@ def test_a_password_is_in_one_place(folder: Path) -> None:
     assert "hidden" not in told
     given = Settings(**POSTGRES, control_password_file=path)
     assert given.control_password_file == path
+
+
+@pytest.mark.parametrize(
+    "secret", ["hunter2", "/hunter2", "hunter2/8Q==", "hunter2\nhunter2", f"/{'hunter2' * 1_000}"]
+)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {**POSTGRES, "control_password_file": ""},
+        {**KAFKA, "log_sasl": "PLAIN", "log_user": "u", "log_password_file": ""},
+        {**KAFKA, "log_sasl": "OAUTHBEARER", "log_token_file": ""},
+        {**KAFKA, "log_tls": True, "log_cert_file": "c", "log_key_file": ""},
+        {**KAFKA, "log_token_file": ""},  # nothing uses it
+        {"secret_key_file": ""},
+    ],
+)
+def test_a_secret_in_the_place_of_its_file_is_not_shown(
+    secret: str, given: dict[str, object]
+) -> None:
+    told = refusal(**{name: value or secret for name, value in given.items()})
+    assert "hunter2" not in told
+
+
+def test_a_path_of_a_missing_secret_is_shown(folder: Path) -> None:
+    path = folder / "password"
+    told = refusal(**POSTGRES, control_password_file=path)
+    assert f"{path} cannot be read: No such file or directory" in told
 
 
 def test_tls_of_postgresql_is_said_once(folder: Path) -> None:

@@ -62,9 +62,9 @@ METRIC_OPERATIONS_MAX: Final = 200  # operations of the API as a label: more tha
 METRIC_ASK_S: Final = 10.0  # between two looks into the stores for gauges: scrapes come as often
 METRIC_WAIT_S: Final = 1.0  # of a scrape for such a look; then it tells what is known
 METRIC_ASK_TIMEOUT_S: Final = 5.0  # of one look: a store that hangs must not gather lookers
-# Newer meters are in the claims of all workers by then: their open slices hold five minutes. Later
-# than that, freshness waits for them.
-NEWER_METERS_WITHIN_MS: Final = 10 * 60 * 1_000
+# Freshness waits for a meter that was made so long ago. Open slices take some on in a minute or
+# two, of many that are made at once only so many in each round (`ADOPT_FOLDS_MAX`).
+NEWER_METERS_WITHIN_MS: Final = 30 * 60 * 1_000
 RUNS_LATE_MS: Final = 5 * 60 * 1_000  # due for longer: the grace is a minute, making one seconds
 
 # --- the log ---

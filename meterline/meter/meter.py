@@ -117,13 +117,6 @@ class Catalogue:
         """The newest revision of all, 0 without meters. What waits to be in force is among them."""
         return max((meter.revision for meter in self.meters), default=0)
 
-    @property
-    def newest_in_force(self) -> int:
-        """An event counts when every meter in force has counted it: so by a catalogue that knows
-        this revision.
-        """
-        return max((meter.revision for meter in self.in_force), default=0)
-
 
 @dataclass(frozen=True, slots=True)
 class ListedMeter:

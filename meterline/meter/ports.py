@@ -107,6 +107,12 @@ class CatalogueStore(Protocol):
         """The same as `catalogue` says of its revisions; cheap, however many meters there are."""
         ...
 
+    async def newest_in_force(self, made_until_ms: int) -> int:
+        """The newest revision in force that was made at this time or before; 0 where there is none.
+        Cheap, too.
+        """
+        ...
+
     async def create_meter(
         self,
         namespace: str,

@@ -143,7 +143,7 @@ FRESHNESS_SECONDS: Final = Metric(
     "Age of the instant up to which all that was recorded is counted. At rest it is the produce"
     " deadline and the clock skew, 11 seconds, and up to 12 more. It is asked for every 10 seconds"
     " at most. It grows while a store is away. It does not while a new meter is taken on or filled"
-    " in, but for one that some worker lacks after ten minutes.",
+    " in, unless some worker lacks it after half an hour.",
     _PROGRESS,
 )
 BACKFILL_SLICES: Final = Metric(
@@ -225,8 +225,8 @@ OPEN_BYTES: Final = Metric(
 SEEN_CACHE_BYTES: Final = Metric(
     "meterline_seen_cache_bytes",
     Kind.GAUGE,
-    "What seen stores hold in their cache: filters, indexes and blocks. It fills for some hours, up"
-    " to `seen_cache_bytes`.",
+    "What seen stores hold in their cache: filters, indexes and blocks. It fills with what is"
+    " counted, up to about `seen_cache_bytes`.",
     _COUNTING,
 )
 SEAL_AGE: Final = Metric(

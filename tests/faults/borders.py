@@ -17,7 +17,7 @@ from tests.services.ready import postgres_dsn
 
 # A slice is filled, which takes a starved machine a minute; its seal comes up to a minute later
 # (decision 100); then it is committed.
-MOVED_WITHIN_S: Final = 240.0
+MOVED_WITHIN_S: Final = 200.0
 
 
 def killed_between(kills: int) -> Fault:

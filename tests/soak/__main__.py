@@ -266,8 +266,9 @@ def judged(lived: Lived, run_s: float, *, on_servers: bool) -> list[Judged]:
         claim = f"{what} are bounded"
         found.append(judging.stays_below(claim, points, from_s, judging.LAG_MAX_S, "s"))
     delivered, refused = len(lived.box.delivered), len(lived.box.refused)
-    figures = f"{delivered:,} deliveries, {refused:,} refused; {lived.changes.made} meters made"
+    figures = f"{delivered:,} deliveries, {refused:,} refused"
     found.append(Judged("reports arrive", delivered > 0 and not refused, figures))
+    found.append(judging.meters_are_taken_on(lived.changes.made, lived.changes.taken_on_s))
     return [*found, judging.nothing_is_lost(lived.differences)]
 
 

@@ -160,6 +160,17 @@ def stays_below(claim: str, points: Points, from_s: float, most: float, unit: st
     return Judged(claim, max(late) <= most, figures)
 
 
+def meters_are_taken_on(made: int, took_s: Sequence[float]) -> Judged:
+    """How long it took until all partitions were counted by a new meter. The last one may come too
+    late in the run.
+    """
+    claim = "new meters are taken on"
+    if not took_s:
+        return Judged(claim, holds=False, figures=f"none of {made}")
+    figures = f"{len(took_s)} of {made}, in {median(took_s):.0f} s, {max(took_s):.0f} s at most"
+    return Judged(claim, len(took_s) >= made - 1, figures)
+
+
 def nothing_is_lost(differences: Sequence[str]) -> Judged:
     """What the totals and the audit found."""
     figures = "; ".join(differences[:5]) if differences else "totals equal, the audit is clean"

@@ -23,6 +23,7 @@ TOP_WARM_S: Final = 20.0
 TOP_S: Final = 40.0
 LOOK_S: Final = 0.5
 CHANGE_EVERY_S: Final = 60.0
+TAKEN_ON_WITHIN_S: Final = 300.0  # a slice ends by then, and the next one counts by it
 GRACE_S: Final = 11  # the least: events may be under way for so long
 
 
@@ -81,12 +82,13 @@ def follow(api: Server, delivery: Delivery) -> bool:
 
 @dataclass(slots=True)
 class Changes:
-    """A meter over the same events is made, and deleted a minute later, again and again: open
-    slices take it on, sealed ones are filled in, until it goes.
+    """A meter over the same events is made, and deleted a minute after open slices took it on,
+    again and again: sealed ones are filled in, until it goes.
     """
 
     api: Server
     made: int = 0
+    taken_on_s: list[float] = field(default_factory=list)  # how long that took
     failures: list[str] = field(default_factory=list)
     _ends: threading.Event = field(default_factory=threading.Event)
 
@@ -111,7 +113,21 @@ class Changes:
     def _make(self) -> dict[str, Any]:
         meter: dict[str, Any] = self.api.made(f"{V3}/meters", self._definition())
         self.made += 1
+        began_s = time.monotonic()
+        while not self._is_taken_on():
+            took_s = time.monotonic() - began_s
+            assert took_s < TAKEN_ON_WITHIN_S, (
+                f"{meter['key']} is not taken on after {took_s:.0f} s"
+            )
+            if self._ends.wait(LOOK_S):
+                return meter
+        self.taken_on_s.append(time.monotonic() - began_s)
         return meter
+
+    def _is_taken_on(self) -> bool:
+        """Whether all partitions are counted by the newest meter."""
+        shown: Any = self.api.get(f"{V3}/status").json
+        return all(it["complete_until"] is not None for it in shown["partitions"])
 
     def _delete(self, meter: dict[str, Any]) -> None:
         answer = self.api.ask("DELETE", f"{V3}/meters/{meter['id']}")

@@ -16,6 +16,7 @@ from tests.soak.judging import (
     handles_are_flat,
     memory_beside_is_flat,
     memory_is_flat,
+    meters_are_taken_on,
     nothing_is_lost,
     slopes,
     stays_below,
@@ -29,6 +30,7 @@ RUN_S, EVERY_S = 3_600, 5
 TIMES = range(0, RUN_S, EVERY_S)
 WARM = warm_s(RUN_S)
 LEVEL = 500e6
+THREE = [1.0, 2.0, 9.0]
 
 
 def growing(share: float) -> Points:
@@ -143,6 +145,16 @@ def test_a_lag_is_bounded_once_it_is_warm() -> None:
     assert stays_below("lag", points, WARM, 60.0, "s").holds
     assert not stays_below("lag", [*points, (RUN_S, 60.1)], WARM, 60.0, "s").holds
     assert not stays_below("lag", [], WARM, 60.0, "s").holds
+
+
+@pytest.mark.parametrize(
+    ("made", "took_s", "holds"),
+    [(3, THREE, True), (4, THREE, True), (5, THREE, False), (1, [], False), (0, [], False)],
+)
+def test_meters_that_are_never_taken_on_are_found(
+    made: int, took_s: list[float], holds: bool
+) -> None:
+    assert meters_are_taken_on(made, took_s).holds is holds
 
 
 def test_a_difference_is_a_loss() -> None:

@@ -1,6 +1,7 @@
 """Files that are replaced while the process runs: passwords, tokens, certificates."""
 
 import os
+from errno import ENAMETOOLONG, ENOENT, ENOTDIR
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -9,7 +10,8 @@ import structlog
 
 logger = structlog.get_logger()
 SECRET_BYTES_MAX: Final = 64 * 1_024  # of a password or a token
-_ANYWHERE: Final = (Path(), Path("/"))  # every text without a slash, or with one before it
+_PARTS_MIN: Final = 3  # a text with fewer slashes is below a folder by chance
+_NO_PATH: Final = frozenset({ENOENT, ENOTDIR, ENAMETOOLONG})
 _NO_FILE: Final = (
     "names no file that is there. Write the path of a file, not the secret. The value is not shown:"
     " it may be the secret"
@@ -27,8 +29,10 @@ def is_place(path: Path) -> bool:
     """Whether it is below a folder that is there. What is not may be the secret itself, written
     where its file belongs: it is not shown.
     """
+    if len(path.parts) < _PARTS_MIN or ".." in path.parts:
+        return False
     try:
-        return path.parent not in _ANYWHERE and path.parent.is_dir()
+        return path.parent.is_dir()
     except (OSError, ValueError):  # it is too long for a path
         return False
 
@@ -41,10 +45,11 @@ def read_secret(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text") from error
     except (OSError, ValueError) as error:
-        if not is_place(path):
+        number = error.errno if isinstance(error, OSError) else ENOENT
+        shown = str(path) if is_place(path) else "the file"
+        if number in _NO_PATH and not is_place(path):
             raise ValueError(_NO_FILE) from None
-        why = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-        raise ValueError(f"{path} cannot be read: {why}") from error
+        raise ValueError(f"{shown} cannot be read: {os.strerror(number or 0)}") from None
     secret = text.split("\n", 1)[0].strip()
     if not secret:
         raise ValueError(f"{path} is empty")

@@ -55,7 +55,11 @@ def _checked_file(path: Path | None, info: ValidationInfo) -> Path | None:
         return None
     if not _has_tls(store, info.data):
         raise ValueError(f"is only used with {_TURN_ON[store]}: set that too, or remove this")
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except (OSError, ValueError):  # what should be in it, rather than its path
+        there = False
+    if not there:
         raise ValueError("no such file, or this process may not see it")
     return path
 

@@ -28,6 +28,7 @@ NEVER_SHOWN: Final = frozenset(
     {"secret_key", "control_url", "usage_url", "usage_shards", "usage_replicas", "webhook_proxy"}
 )
 OF_SECRETS: Final = ("_password_file", "_token_file", "_key_file")  # or what should be in it
+PEM: Final = "-----"  # what keys and certificates begin with
 WITHOUT_LOGIN: Final = frozenset({"log_url", "traces_url"})  # with one they are refused
 VALUE_CHARS_MAX: Final = 60  # of a value that is shown in an error
 
@@ -123,15 +124,21 @@ def _line(details: ErrorDetails, origin: str) -> str:
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner if part != "[key]"
     )
     wrong = details["msg"].removeprefix("Value error, ")
-    hidden = (
-        name in NEVER_SHOWN
-        or (name in WITHOUT_LOGIN and "@" in str(details["input"]))
-        or (str(name).endswith(OF_SECRETS) and not is_place(Path(str(details["input"]))))
-    )
+    hidden = _is_hidden(str(name), str(details["input"]))
     shown = "" if hidden else f" (it is {_short(details['input'])})"
     variable = _variable(str(name))
     example = _example(str(name))
     return f"{name}{where} (variable {variable}), from {origin}: {wrong}{shown}. Example: {example}"
+
+
+def _is_hidden(name: str, value: str) -> bool:
+    """Whether a value may be a secret, or have one in it."""
+    return (
+        name in NEVER_SHOWN
+        or (name in WITHOUT_LOGIN and "@" in value)
+        or (name.endswith("_file") and PEM in value)
+        or (name.endswith(OF_SECRETS) and not is_place(Path(value)))
+    )
 
 
 def _origin(

@@ -18,11 +18,10 @@ from ingest.publisher import Publisher
 from meterline.backends.control_store.reports.backlog import SqlBacklogStore
 from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.http.scrape import Scrape
-from meterline.limits import RUNS_LATE_MS
+from meterline.limits import NEWER_METERS_WITHIN_MS, RUNS_LATE_MS
 from meterline.ports import UNTRACED, Clock, Tracer, Unsuitable, metrics
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened
-from meterline.runtime.wiring.freshness import WaitedFor
 from meterline.runtime.workers.families import Families, exposition, plain
 from meterline.runtime.workers.worker import Worker
 from meterline.usage import Filling
@@ -37,7 +36,6 @@ class Telemetry:
     tracer: Tracer = UNTRACED
     clock: Clock = CLOCK
     complete_until_ms: int | None = field(default=None, init=False)  # as was last known
-    waited_for: WaitedFor = field(default_factory=WaitedFor, init=False)
 
     def of_gateway(self, publisher: Publisher) -> None:
         """What a gateway knows of itself."""
@@ -139,7 +137,6 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
     except Exception:
         recorder.count(metrics.STORE_ERRORS, 1, "log")
         raise
-    known = await stores.catalogue.newest_revisions()
     # by any catalogue: open slices take a new meter in, and lag behind nothing meanwhile
     flushed = await progress.flushed_ends(log.number, 0)
     until_ms = await progress.completions(log.number, 0)
@@ -153,8 +150,8 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
             age_ms = None if since_ms is None else max(0, now_ms - since_ms)
         seconds = None if age_ms is None else age_ms / 1_000
         recorder.set(metrics.LAG_SECONDS, seconds, str(number))
-    known_to = telemetry.waited_for.revision(known.in_force, now_ms)
-    claims_ms = await progress.completions(log.number, known_to) if known_to else until_ms
+    waited_for = await stores.catalogue.newest_in_force(now_ms - NEWER_METERS_WITHIN_MS)
+    claims_ms = await progress.completions(log.number, waited_for)
     if len(claims_ms) >= len(numbers):
         telemetry.complete_until_ms = min(claims_ms.values())
     _tell_backfill(recorder, await progress.fillings(log.number), now_ms)

@@ -167,7 +167,9 @@ def _some_value(column: Column[object]) -> object:
 async def test_the_newest_revisions_are_those_of_the_catalogue(store: CatalogueStore) -> None:
     async def agree() -> NewestRevisions:
         told, found = await store.newest_revisions(), await store.catalogue()
-        assert told == NewestRevisions(found.version, found.newest, found.newest_in_force)
+        in_force = max((meter.revision for meter in found.in_force), default=0)
+        assert told == NewestRevisions(found.version, found.newest, in_force)
+        assert await store.newest_in_force(NOW_MS) == in_force
         numbers = tuple(meter.revision for meter in found.meters)
         assert await store.folded_revisions() == (found.version, numbers)
         return told
@@ -181,6 +183,18 @@ async def test_the_newest_revisions_are_those_of_the_catalogue(store: CatalogueS
     assert waiting.newest > waiting.in_force == last.revision
     await store.delete_meter("other", "b", NOW_MS)
     assert (await agree()).in_force < last.revision
+
+
+async def test_what_is_in_force_for_long_is_told(store: CatalogueStore) -> None:
+    first = await store.create_meter("default", _draft("a"), NOW_MS)
+    second = await store.create_meter("other", _draft("b"), NOW_MS + 10)
+    asked = [(NOW_MS - 1, 0), (NOW_MS, first.revision), (NOW_MS + 9, first.revision)]
+    for until_ms, expected in [*asked, (NOW_MS + 10, second.revision)]:
+        assert await store.newest_in_force(until_ms) == expected
+    await store.update_meter("other", "b", MeterChange(event_type="trip"), NOW_MS + 20)
+    assert await store.newest_in_force(NOW_MS + 20) == second.revision  # the newer one is filling
+    await store.delete_meter("other", "b", NOW_MS + 30)
+    assert await store.newest_in_force(NOW_MS + 30) == first.revision
 
 
 async def test_meters_come_by_creation(store: CatalogueStore) -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -12,11 +12,14 @@ from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness
 from aggregator.step import Aggregator
 from meterline.backends.sqlite_log import open_sqlite_log
+from meterline.limits import NEWER_METERS_WITHIN_MS
 from meterline.meter import Aggregation
 from meterline.runtime.settings.fields import Settings
 from meterline.runtime.wiring.telemetry import Telemetry, telemetry
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered, taken_on
 from tests.unit.backends.telemetry.test_prometheus import values
+
+MINUTE_MS: Final = 60_000
 
 
 async def test_a_meter_created_after_its_events_is_filled_in(
@@ -84,6 +87,29 @@ async def test_freshness_does_not_wait_for_what_a_new_meter_lacks(
     assert measured.complete_until_ms == 5_000
     complete_until = world.progress.complete_until
     assert await complete_until(world.log.number, PARTITIONS, later.revision) is None
+    await worker.close_all()
+
+
+async def test_freshness_waits_for_a_meter_that_is_not_new_any_more(
+    world: World, measured: Telemetry, fresh_numbers: Iterator[int]
+) -> None:
+    meters, worker = await _counted(world, next(fresh_numbers), seal=True)
+    meters.made_ms = measured.clock.now_ms() - NEWER_METERS_WITHIN_MS + MINUTE_MS
+    later = meters.add(Aggregation.SUM, next(fresh_numbers))  # no worker takes it on
+    completeness = Completeness(worker, lag_ms=0)
+
+    async def claimed(until_ms: int) -> int | None:
+        await completeness.probe(range(PARTITIONS), until_ms)
+        await completeness.claim()
+        await _look(measured, world, meters)
+        return measured.complete_until_ms
+
+    assert await claimed(5_000) == 5_000
+    assert await claimed(6_000) == 6_000
+    meters.made_at_ms[later.revision] -= 2 * MINUTE_MS
+    assert await claimed(7_000) == 6_000, "all but this meter is fresher"
+    assert await taken_on(worker)
+    assert await claimed(8_000) == 8_000
     await worker.close_all()
 
 

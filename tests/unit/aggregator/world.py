@@ -59,6 +59,8 @@ class Meters:
 
     version: int
     meters: list[Meter] = field(default_factory=list)
+    made_ms: int = 0  # of whatever is added next
+    made_at_ms: dict[int, int] = field(default_factory=dict)  # by revision
 
     async def catalogue_version(self) -> int:
         return self.version
@@ -68,6 +70,10 @@ class Meters:
 
     async def folded_revisions(self) -> FoldedRevisions:
         return FoldedRevisions(self.version, tuple(sorted(it.revision for it in self.meters)))
+
+    async def newest_in_force(self, made_until_ms: int) -> int:
+        there = [it.revision for it in self.meters if it.state is RevisionState.IN_FORCE]
+        return max((it for it in there if self.made_at_ms[it] <= made_until_ms), default=0)
 
     async def filling(self) -> list[int]:
         return [meter.revision for meter in self.meters if meter.state is RevisionState.FILLING]
@@ -89,6 +95,7 @@ class Meters:
             value, (), 0, 0,
         )  # fmt: skip
         self.meters.append(meter)
+        self.made_at_ms[version] = self.made_ms
         self.version = version
         return meter
 

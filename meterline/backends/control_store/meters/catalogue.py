@@ -155,6 +155,16 @@ class SqlCatalogueStore(SqlStore):
         found = (await connection.execute(question)).one()
         return NewestRevisions(int(found[0]), int(found[1] or 0), int(found[2] or 0))
 
+    @reads
+    async def newest_in_force(self, connection: Connection, made_until_ms: int) -> int:
+        """See the port."""
+        newest = func.coalesce(func.max(meter_revisions.c.revision), 0)
+        question = rows.folded.with_only_columns(newest).where(
+            meter_revisions.c.state == RevisionState.IN_FORCE.value,
+            meter_revisions.c.made_at_ms <= made_until_ms,
+        )
+        return await fetch_int(connection, question)
+
     @writes
     async def update_meter(
         self,

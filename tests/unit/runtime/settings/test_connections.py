@@ -1,7 +1,7 @@
 """Settings of connections that cannot be used are refused by their name, with what to do."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -12,6 +12,7 @@ from tests.contract.connections.authority import Authority, Pair, replaced
 
 KAFKA: dict[str, Any] = {"log_url": "kafka://kafka:9092"}
 POSTGRES: dict[str, Any] = {"control_url": "postgresql://meterline@postgres:5432/meterline"}
+CERT: Final = "a certificate that is there"
 SERVER: dict[str, Any] = {"usage_url": "http://a/db"}
 
 
@@ -121,7 +122,12 @@ def test_a_password_is_in_one_place(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "secret", ["hunter2", "/hunter2", "hunter2/8Q==", "hunter2\nhunter2", f"/{'hunter2' * 1_000}"]
+    "secret",
+    [
+        *("hunter2", "/hunter2", "//hunter2", "../hunter2", "hunter2/8Q==", "/etc/../hunter2"),
+        *("hunter2\nhunter2", f"/{'hunter2' * 1_000}", "hunter2\0"),
+        *(f"-----BEGIN PRIVATE KEY-----\n{'hunter2' * times}" for times in (1, 1_000)),
+    ],
 )
 @pytest.mark.parametrize(
     "given",
@@ -129,16 +135,33 @@ def test_a_password_is_in_one_place(folder: Path) -> None:
         {**POSTGRES, "control_password_file": ""},
         {**KAFKA, "log_sasl": "PLAIN", "log_user": "u", "log_password_file": ""},
         {**KAFKA, "log_sasl": "OAUTHBEARER", "log_token_file": ""},
-        {**KAFKA, "log_tls": True, "log_cert_file": "c", "log_key_file": ""},
+        {**KAFKA, "log_tls": True, "log_cert_file": CERT, "log_key_file": ""},
         {**KAFKA, "log_token_file": ""},  # nothing uses it
         {"secret_key_file": ""},
     ],
 )
 def test_a_secret_in_the_place_of_its_file_is_not_shown(
-    secret: str, given: dict[str, object]
+    client: Pair, secret: str, given: dict[str, object]
 ) -> None:
-    told = refusal(**{name: value or secret for name, value in given.items()})
+    there = {CERT: client.cert, "": secret}
+    told = refusal(**{name: there.get(str(value), value) for name, value in given.items()})
+    (name,) = (name for name, value in given.items() if value == "")
+    assert f"{name} (variable" in told
     assert "hunter2" not in told
+
+
+@pytest.mark.parametrize("name", ["log_cert_file", "log_ca_file"])
+@pytest.mark.parametrize("times", [1, 1_000])
+def test_a_key_in_the_place_of_a_certificate_is_not_shown(name: str, times: int) -> None:
+    secret = f"-----BEGIN PRIVATE KEY-----\n{'hunter2' * times}"
+    told = refusal(**KAFKA, log_tls=True, **{name: secret})
+    assert f"{name} (variable" in told
+    assert "hunter2" not in told
+
+
+def test_a_file_that_may_not_be_read_is_not_missing(folder: Path) -> None:
+    told = refusal(**POSTGRES, control_password_file=folder)
+    assert f"{folder} cannot be read: Is a directory" in told
 
 
 def test_a_path_of_a_missing_secret_is_shown(folder: Path) -> None:

@@ -225,8 +225,8 @@ OPEN_BYTES: Final = Metric(
 SEEN_CACHE_BYTES: Final = Metric(
     "meterline_seen_cache_bytes",
     Kind.GAUGE,
-    "What seen stores hold in their cache: filters, indexes and blocks. It fills with what is"
-    " counted, up to about `seen_cache_bytes`.",
+    "What seen stores hold in their cache: filters, indexes and blocks. Under load it is full"
+    " within minutes, at about `seen_cache_bytes`.",
     _COUNTING,
 )
 SEAL_AGE: Final = Metric(

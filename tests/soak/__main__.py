@@ -240,14 +240,8 @@ def judged(lived: Lived, run_s: float, *, on_servers: bool) -> list[Judged]:
     """Every claim about a run."""
     from_s, series = warm_s(run_s), lived.series
     resident = series.all(RESIDENT)
-    cached = series.all(SEEN_CACHE)
-    found = [
-        judging.memory_beside_is_flat(name, it, cached[name], from_s)
-        if name in cached
-        else judging.memory_is_flat(name, it, from_s)
-        for name, it in resident.items()
-    ]
-    for name, points in cached.items():
+    found = [judging.memory_is_flat(name, it, from_s) for name, it in resident.items()]
+    for name, points in series.all(SEEN_CACHE).items():
         claim, scaled = f"the cache of seen stores of {name} is bounded", scaled_mb(points)
         most = SEEN_CACHE_BYTES / MEGABYTE
         found.append(judging.stays_below(claim, scaled, 0.0, most, "MB"))

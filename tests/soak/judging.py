@@ -5,7 +5,7 @@ one of each window of time, and never single samples.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
@@ -97,39 +97,7 @@ def grown(points: Points, from_s: float) -> Grown | None:
 
 def memory_is_flat(process: str, points: Points, from_s: float) -> Judged:
     """Resident bytes of a process."""
-    return _is_flat(f"memory of {process} is flat", points, from_s)
-
-
-def memory_beside_is_flat(process: str, points: Points, cached: Points, from_s: float) -> Judged:
-    """Resident bytes of a process without its cache of seen stores: that fills for longer than an
-    hour, and has a bound of its own.
-    """
-    held, kept = grown(points, from_s), grown(cached, from_s)
-    it = _is_flat(f"memory of {process} is flat, beside its cache", without(points, cached), from_s)
-    if held is None or kept is None:
-        return it
-    whole = (
-        f"{held.before / MEGABYTE:,.0f} MB, then {held.after / MEGABYTE:,.0f} MB with the cache,"
-        f" which held {kept.before / MEGABYTE:,.0f} and {kept.after / MEGABYTE:,.0f}"
-    )
-    return replace(it, figures=f"{it.figures}; {whole}")
-
-
-def without(points: Points, part: Points) -> Points:
-    """What is left of a series without a part of it, which is known at some instants: as it was
-    last. Before it is known at all there is nothing.
-    """
-    left: list[tuple[float, float]] = []
-    at = 0
-    for at_s, value in points:
-        while at < len(part) and part[at][0] <= at_s:
-            at += 1
-        if at:
-            left.append((at_s, value - part[at - 1][1]))
-    return left
-
-
-def _is_flat(claim: str, points: Points, from_s: float) -> Judged:
+    claim = f"memory of {process} is flat"
     it = grown(points, from_s)
     if it is None:
         return Judged(claim, holds=False, figures="too few samples")

@@ -14,7 +14,6 @@ from tests.soak.judging import (
     by_minute,
     grown,
     handles_are_flat,
-    memory_beside_is_flat,
     memory_is_flat,
     meters_are_taken_on,
     nothing_is_lost,
@@ -23,7 +22,6 @@ from tests.soak.judging import (
     tops,
     warm_s,
     windows_of,
-    without,
 )
 
 RUN_S, EVERY_S = 3_600, 5
@@ -92,30 +90,6 @@ def test_the_shortest_run_tells_growth_from_slices_that_fill(
 def test_memory_that_grows_is_found(points: Points, flat: bool) -> None:
     judged = memory_is_flat("it", points, WARM)
     assert judged.holds is flat, judged.figures
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3])
-@pytest.mark.parametrize(("more", "flat"), [(0.0, True), (0.04, True), (0.08, False)])
-def test_what_grows_beside_a_cache_that_fills_is_found(
-    share: float, more: float, flat: bool
-) -> None:
-    cached = [(at, share * LEVEL * at / RUN_S) for at in TIMES]
-    points = [
-        (at, value + part) for (at, value), (_, part) in zip(growing(more), cached, strict=True)
-    ]
-    judged = memory_beside_is_flat("it", points, cached, WARM)
-    assert judged.holds is flat, judged.figures
-    assert "with the cache" in judged.figures
-
-
-def test_a_cache_that_is_never_told_is_no_excuse() -> None:
-    assert not memory_beside_is_flat("it", growing(0.0), [], WARM).holds
-
-
-def test_a_part_is_left_out_as_it_was_last() -> None:
-    points = [(0, 10.0), (5, 12.0), (10, 14.0), (15, 20.0)]
-    assert without(points, [(5, 2.0), (11, 3.0)]) == [(5, 10.0), (10, 12.0), (15, 17.0)]
-    assert without(points, []) == []
 
 
 @given(share=st.floats(-0.5, 3.0), period_s=st.floats(100, 240))
